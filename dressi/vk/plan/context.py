@@ -65,13 +65,13 @@ class Context:
     def unchanged(self) -> frozenset[Variable]:
         """Variables whose images no pass packs or narrows: the fixed and the given ones, what draws of
         primitives read, and the bounds of scatters."""
-        found = {*self.fixed, *self.given}
+        unchanged = {*self.fixed, *self.given}
         for s in self.uses.sub_stages:
             if isinstance(s.work, PrimitiveWork):
-                found.update(r.variable for r in s.reads)
+                unchanged.update(r.variable for r in s.reads)
             if s.scatter is not None:
-                found.add(s.scatter.inputs[0])
-        return frozenset(found)
+                unchanged.add(s.scatter.inputs[0])
+        return frozenset(unchanged)
 
     def following(self, sub_stages: Iterable[SubStage]) -> Context:
         """The Context of the pass that gets these SubStages."""

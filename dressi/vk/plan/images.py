@@ -101,10 +101,10 @@ def usages(
 
     copies: (leaf, new value) at the end of a step. shared: leaves and outputs, whose images outlive the plan.
     """
-    found: dict[Variable, Usage] = {}
+    used: dict[Variable, Usage] = {}
 
     def add(v: Variable, usage: Usage) -> None:
-        found[v] = found.get(v, NOTHING) | usage
+        used[v] = used.get(v, NOTHING) | usage
 
     for s, made in shaders.items():
         for resource in made.resources:
@@ -115,12 +115,12 @@ def usages(
         if isinstance(s.work, SparseWork) and s.work.sparse is not None:
             for v in s.work.sparse.fill:
                 add(v, Usage.TARGET)
-        found.update(dict.fromkeys(s.ranges, Usage.RANGE))
+        used.update(dict.fromkeys(s.ranges, Usage.RANGE))
     for leaf, new in copies:
         add(leaf, Usage.TARGET)
         add(new, Usage.SOURCE)
-    found.update(dict.fromkeys(shared, ANY))
-    return found
+    used.update(dict.fromkeys(shared, ANY))
+    return used
 
 
 # Which images exist, and which Variables share one because they never live at the same time.
@@ -161,11 +161,11 @@ class Images:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """What each slot is called in messages and debuggers: the first Variable that lies in it."""
-        found = dict.fromkeys(self.depths.values(), "depth")
+        names = dict.fromkeys(self.depths.values(), "depth")
         for v, numbers in self.of.items():
             for k in numbers:
-                found.setdefault(k, str(v))
-        return tuple(found.get(k, f"image {k}") for k in range(len(self.slots)))
+                names.setdefault(k, str(v))
+        return tuple(names.get(k, f"image {k}") for k in range(len(self.slots)))
 
     def bytes_of(self, v: Variable) -> int:
         """Of all planes of a Variable; 0 where it is not stored."""
@@ -355,7 +355,7 @@ def _roomy(
     for v in {v for s in sub_stages for v in (*s.outputs, *(r.variable for r in s.reads))}:
         tiling = limits.tiling(v)
         sizes.setdefault(_rounded(tiling), set()).add((tiling.width, tiling.height))
-    found = {}
+    kinds = {}
     for v in made.difference(sampled, copied).union(ranges):
         tiling = limits.tiling(ranges[v].members[0] if v in ranges else v)
         width, height = _rounded(tiling)
@@ -366,10 +366,10 @@ def _roomy(
             continue
         if v in ranges:
             kind = slot_of_range(ranges[v], limits)
-            found[v] = replace(kind, width=kind.width // tiling.texels * width * height)
+            kinds[v] = replace(kind, width=kind.width // tiling.texels * width * height)
         else:
-            found[v] = replace(slot_of(v, limits), width=width, height=height)
-    return found
+            kinds[v] = replace(slot_of(v, limits), width=width, height=height)
+    return kinds
 
 
 def _rounded(tiling: Tiling) -> tuple[int, int]:
@@ -428,12 +428,12 @@ class _Depths:
 
 def _passing(stages: Sequence[Stage], lasting: Collection[Variable]) -> frozenset[Variable]:
     """What a render pass writes and only its own subpasses read, as attachments."""
-    found: set[Variable] = set()
+    written: set[Variable] = set()
     read_elsewhere: set[Variable] = set()
     for stage in stages:
         inside = {v for s in stage.sub_stages for v in s.outputs} if stage.draws else set()
-        found |= inside
+        written |= inside
         for read in (read for s in stage.sub_stages for read in s.reads):
             if read.binding is not Binding.ATTACHMENT or read.variable not in inside:
                 read_elsewhere.add(read.variable)
-    return frozenset(found - read_elsewhere - set(lasting))
+    return frozenset(written - read_elsewhere - set(lasting))

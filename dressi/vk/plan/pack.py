@@ -110,13 +110,13 @@ def _fitting(counts: Counts, context: Context) -> Counts:
 
 def _apart(functions: Sequence[Function], analysis: Analysis) -> list[Function]:
     """Those of the Functions, the last ones first, that compute nothing again which one before them does."""
-    found, behind = [], set[Function]()
+    apart, behind = [], set[Function]()
     for f in reversed(functions):
         own = reached(_again(analysis, f), lambda g: _again(analysis, g)).keys()
         if behind.isdisjoint(own):
-            found.append(f)
+            apart.append(f)
             behind |= own
-    return found
+    return apart
 
 
 def _again(analysis: Analysis, f: Function) -> frozenset[Function]:
@@ -172,8 +172,8 @@ def _pack(counts: Counts, fuse: bool, functions: Sequence[Function], dispatch: b
             for g in (*with_it.get(f, ()), f)
             for x in dict.fromkeys(x for x, _, _ in analysis.stored_inputs(g))
         )
-        found = (drawn.get(x.creator, x.creator) for x in values if x.creator)
-        return [maker for maker in found if maker in pending and maker is not f]
+        waiting = (drawn.get(x.creator, x.creator) for x in values if x.creator)
+        return [maker for maker in waiting if maker in pending and maker is not f]
 
     def give_back(taken: list[Taken]) -> None:
         """Functions that a SubStage does not take after all are ready again; their makers wait for them."""
@@ -337,13 +337,13 @@ class Counts:
 
 def misfits(functions: Iterable[Function], counts: Counts, dispatch: bool) -> list[Function]:
     """The Functions that exceed a limit even alone."""
-    found = []
+    large = []
     for f in functions:
         try:
             Group(counts, dispatch).accept(f)
         except DoesNotFit:
-            found.append(f)
-    return found
+            large.append(f)
+    return large
 
 
 class Group:

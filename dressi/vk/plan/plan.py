@@ -120,12 +120,12 @@ class Plan(Figures):
         read = {r.variable for k in stages for s in self.stages[k].sub_stages for r in s.reads}
         saved = [pair for pair in self.step.saved if pair[0] in read]
         images = self.images.by_schedule[1]
-        found = copies_of(saved, images, Part.SAVE)
-        found += [command for k in stages for command in self.commands[k]]
-        found += copies_of(self.step.copies, images, Part.COPY)
-        if any(use.resource == STATUS for command in found for use in command.uses):
-            found.append(REPORT)
-        return synchronize(found, in_order=in_order)
+        commands = copies_of(saved, images, Part.SAVE)
+        commands += [command for k in stages for command in self.commands[k]]
+        commands += copies_of(self.step.copies, images, Part.COPY)
+        if any(use.resource == STATUS for command in commands for use in command.uses):
+            commands.append(REPORT)
+        return synchronize(commands, in_order=in_order)
 
     @cached_property
     def levels(self) -> list[Level[Command]]:
@@ -139,11 +139,11 @@ class Plan(Figures):
         """How many barriers of a step come right before commands of each Stage that always runs, numbered
         through ``static`` and ``step``; those before the copies at the end have the number -1. The full
         barrier that a step begins with is one of them."""
-        found: dict[int, int] = {}
+        counts: dict[int, int] = {}
         for level in self.levels:
             stage = next((c.stage for c in level.commands if c.stage >= 0), -1)
-            found[stage] = found.get(stage, 0) + 1
-        return found
+            counts[stage] = counts.get(stage, 0) + 1
+        return counts
 
     @cached_property
     def counts(self) -> dict[str, int]:

@@ -139,8 +139,8 @@ class SubStage:
         stored = {r.variable for r in self.reads}.union(self.channels)
         walks = Walks(lambda f: f.output not in stored, longer=longer)
         each = (walks.of(f).iterations for part in (self, *self.fused) for f in part.body)
-        found = max(each) if isinstance(self.work, TiledCompute) else sum(each)
-        return self.work.faces.run * (1 + found) if isinstance(self.work, ListFaces) else found
+        iterations = max(each) if isinstance(self.work, TiledCompute) else sum(each)
+        return self.work.faces.run * (1 + iterations) if isinstance(self.work, ListFaces) else iterations
 
     def __str__(self) -> str:
         names = ", ".join(type(f).__name__ for f in self.functions)
@@ -408,13 +408,13 @@ class Read:
 def all_reads(first: Iterable[Read], second: Iterable[Read]) -> tuple[Read, ...]:
     """The reads of one shader that does the work of two. An image that both read has the binding of the
     first; it is read elsewhere, and then as a texture, if one of them does that."""
-    found = {r.variable: r for r in first}
+    reads = {r.variable: r for r in first}
     for r in second:
-        known = found.setdefault(r.variable, r)
+        known = reads.setdefault(r.variable, r)
         if r.elsewhere and not known.elsewhere:
             attached = known.binding is Binding.ATTACHMENT
-            found[r.variable] = Read(known.variable, r.binding if attached else known.binding, True)
-    return tuple(found.values())
+            reads[r.variable] = Read(known.variable, r.binding if attached else known.binding, True)
+    return tuple(reads.values())
 
 
 @dataclass(frozen=True, eq=False)

@@ -120,13 +120,13 @@ def synchronize(commands: Sequence[C], *, in_order: bool = False) -> list[Level[
             levels.append([])
         levels[level].append(command)
         history.add(command, level)
-    found, history = [], _History()
+    result, history = [], _History()
     for number, level in enumerate(levels):
         pairs = [pair for command in level for pair in history.dependencies(command)]
-        found.append(Level(_barrier(pairs) if number else None, tuple(level)))
+        result.append(Level(_barrier(pairs) if number else None, tuple(level)))
         for command in level:
             history.add(command, number)
-    return found
+    return result
 
 
 class _History:
@@ -151,10 +151,10 @@ class _History:
 
     def level(self, use: Use) -> int:
         """The last level with a command that this use depends on; -1 where there is none."""
-        found = self._writes[use.resource][0] if use.resource in self._writes else -1
+        latest = self._writes[use.resource][0] if use.resource in self._writes else -1
         if use.writes:
-            found = max([found, *(level for level, _ in self._reads.get(use.resource, ()))])
-        return found
+            latest = max([latest, *(level for level, _ in self._reads.get(use.resource, ()))])
+        return latest
 
     def dependencies(self, command: Used) -> Iterable[tuple[Use, Use]]:
         """(earlier use, use of the command) that must not overlap."""
@@ -238,16 +238,16 @@ def commands_of(
         uses = [use for s in stage.sub_stages for use in _work(s, shaders[s], images, depths)]
         return [Command(Part.WORK, tuple(dict.fromkeys(uses)), number)]
     (s,) = stage.sub_stages
-    found = []
+    commands = []
     if prepared := tuple(_prepared(s, images)):
-        found.append(Command(Part.PREPARE, prepared, number))
+        commands.append(Command(Part.PREPARE, prepared, number))
     work = tuple(dict.fromkeys(_work(s, shaders[s], images, depths)))
     resolve = tuple(dict.fromkeys(_resolved(s, shaders[s], images))) if isinstance(s.work, Scatter) else ()
     for band in shaders[s].bands:
-        found.append(Command(Part.WORK, work, number, band))
+        commands.append(Command(Part.WORK, work, number, band))
         if resolve:
-            found.append(Command(Part.RESOLVE, resolve, number, band))
-    return found
+            commands.append(Command(Part.RESOLVE, resolve, number, band))
+    return commands
 
 
 def copies_of(copies: Iterable[tuple[Variable, Variable]], images: Numbers, part: Part) -> list[Command]:

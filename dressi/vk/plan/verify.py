@@ -24,17 +24,17 @@ from .substage import Binding, Range, Stage, SubStage
 
 def verify(sub_stages: Sequence[SubStage], context: Context, made_by: str) -> None:
     """Raises PlanError when SubStages break a rule. made_by: the pass that made them."""
-    found = _faults_of_each(sub_stages, context.limits)
+    faults = _faults_of_each(sub_stages, context.limits)
     for rule in RULES:
-        found += rule(sub_stages, context)
-    _raise(found, made_by)
+        faults += rule(sub_stages, context)
+    _raise(faults, made_by)
 
 
 def verify_plan(plan: Plan) -> None:
     """Raises PlanError when the Stages or the images of a Plan break a rule."""
-    found = _faults_of_each(plan.sub_stages, plan.limits)
-    found += [fault for stage in plan.stages for fault in stages_are_render_passes(stage, plan.limits)]
-    _raise([*found, *images_hold_what_is_read(plan)], "the finished plan")
+    faults = _faults_of_each(plan.sub_stages, plan.limits)
+    faults += [fault for stage in plan.stages for fault in stages_are_render_passes(stage, plan.limits)]
+    _raise([*faults, *images_hold_what_is_read(plan)], "the finished plan")
 
 
 def _raise(found: Sequence[str], made_by: str) -> None:
@@ -147,13 +147,13 @@ def reads_are_enough(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
     for part in dict.fromkeys((s, s.final, *s.final.fused)):
         made = {f.output for f in part.body}
         made.update(f.output for f in s.functions if part is s.final and s.scatter is f)
-        found: set[tuple[Function, bool]] = set()
+        seen: set[tuple[Function, bool]] = set()
         stack = [(f, False) for f in part.body if isinstance(f, PixelFunction)]
         while stack:
             f, far = stack.pop()
-            if (f, far) in found:
+            if (f, far) in seen:
                 continue
-            found.add((f, far))
+            seen.add((f, far))
             for x, maker, access, _ in f.edges:
                 v = s.channels[x][0] if x in s.channels else x
                 there = far or access is not Access.SAME_PIXEL or x.domain != f.output.domain
@@ -259,7 +259,7 @@ def images_hold_what_is_read(plan: Plan) -> list[str]:
     # Leaves that follow from others may be equal.
     held = {leaf: leaf for leaf in plan.program.leaves} | plan.images.ranges
     lists: set[WorkList] = set()
-    found: list[str] = []
+    faults: list[str] = []
 
     def step(number: int) -> None:
         of = plan.images.by_schedule[number]
@@ -267,26 +267,26 @@ def images_hold_what_is_read(plan: Plan) -> list[str]:
             holds.update(dict.fromkeys(of[leaf], leaf))
         for old, leaf in plan.schedules[number].saved:
             if any(holds.get(slot) is not leaf for slot in of[leaf]):
-                found.append(f"{leaf} is kept from an image that no longer holds it")
+                faults.append(f"{leaf} is kept from an image that no longer holds it")
             holds.update(dict.fromkeys(of[old], old))
         for s in (s for stage in plan.schedules[number].stages for s in stage.sub_stages):
             for v in (r.variable for r in s.reads):
                 for slot in of[v]:
                     if holds.get(slot) is not held.get(v, v):
-                        found.append(f"{v} is read from an image that holds {holds.get(slot)}, in\n{s}\n")
-            found.extend(f"the list of {x} is used before it is made" for x in s.work.uses if x not in lists)
+                        faults.append(f"{v} is read from an image that holds {holds.get(slot)}, in\n{s}\n")
+            faults.extend(f"the list of {x} is used before it is made" for x in s.work.uses if x not in lists)
             if s.work.makes is not None:
                 lists.add(s.work.makes)
             for v in s.outputs:
                 holds.update(dict.fromkeys(of[v], held.get(v, v)))
         for leaf, new in plan.schedules[number].copies:
             if any(holds.get(slot) is not new for slot in of[new]):
-                found.append(f"{new} is copied into {leaf} from an image that no longer holds it")
+                faults.append(f"{new} is copied into {leaf} from an image that no longer holds it")
 
     for number in (0, 1, 1):
         step(number)
     last = plan.images.by_schedule[1]
     for v in (*plan.kept, *plan.program.outputs.values()):
         if any(holds.get(slot) is not held.get(v, v) for slot in last[v]):
-            found.append(f"{v} is gone after a step")
-    return found
+            faults.append(f"{v} is gone after a step")
+    return faults

@@ -102,11 +102,11 @@ class Analysis:
     def _beyond_inlined(self, k: int) -> list[Stored]:
         """The inputs of a Function that its shader does not compute from nothing."""
         domain, at, same = self.graph.working[k], self.inlined.at, Access.SAME_PIXEL
-        found: dict[Stored, None] = {}
+        reads: dict[Stored, None] = {}
         for (x, function, access, _), maker in zip(self.order[k].edges, self.graph.makers[k], strict=True):
             if not (access is same and self._inlined[maker] and at(function, domain)):
-                found[x, access, maker] = None
-        return list(found)
+                reads[x, access, maker] = None
+        return list(reads)
 
     def _beyond_recomputed(self, k: int, again: bytearray) -> list[Stored]:
         """What a Function reads beyond the inputs that it recomputes."""
@@ -159,27 +159,27 @@ class Analysis:
 
     def body(self, functions: Iterable[Function], domain: Domain) -> tuple[Function, ...]:
         """The Functions and those recomputed for them at the same pixel over ``domain``, producers first."""
-        found: set[Function] = set()
+        functions_of_body: set[Function] = set()
         for f in functions:
-            found |= self.body_of(f, domain, found)
-        return tuple(sorted(found, key=self.position.__getitem__))
+            functions_of_body |= self.body_of(f, domain, functions_of_body)
+        return tuple(sorted(functions_of_body, key=self.position.__getitem__))
 
     def body_of(self, function: Function, domain: Domain, known: AbstractSet[Function]) -> set[Function]:
         """The Function and those recomputed for it at the same pixel, but for the ``known`` ones."""
         order, position, again, at = self.order, self.position, self._again, self.inlined.at
         inlined, same_pixel = self._inlined, self.graph.same_pixel
-        found: set[Function] = set()
+        body: set[Function] = set()
         stack = [function]
         while stack:
             f = stack.pop()
-            if f in found or f in known:
+            if f in body or f in known:
                 continue
-            found.add(f)
+            body.add(f)
             for maker in same_pixel[position[f]]:
                 g = order[maker]
                 if (again[maker] and g.output.domain == domain) or (inlined[maker] and at(g, domain)):
                     stack.append(g)
-        return found
+        return body
 
 
 def _elsewhere(how: Access) -> Access:
@@ -226,8 +226,8 @@ def restrict(
 
 def _makers(s: SubStage, outputs: Iterable[Variable], given: AbstractSet[Variable]) -> tuple[Function, ...]:
     inside = {*s.functions, *s.body}
-    found = reached(
+    needed = reached(
         (v.creator for v in outputs),
         lambda f: [x.creator for x in f.inputs if x not in given] if f in inside else (),
     )
-    return tuple(f for f in s.functions if f in found)
+    return tuple(f for f in s.functions if f in needed)

@@ -24,12 +24,12 @@ class Dependencies:
     def __init__(self, functions: Iterable[Function]):
         self._of: dict[Variable, Leaves] = {}
         for f in functions:
-            found = NO_LEAVES
+            leaves = NO_LEAVES
             for x in f.inputs:
                 more = self._of[x] if x.creator is not None else frozenset((x,))
-                if not more <= found:
-                    found = more if found <= more else found | more
-            self._of[f.output] = found
+                if not more <= leaves:
+                    leaves = more if leaves <= more else leaves | more
+            self._of[f.output] = leaves
 
     def of(self, v: Variable) -> Leaves:
         """The leaves of a value; also of one that a pass made out of values of the program."""
@@ -52,13 +52,13 @@ class Dependencies:
         decides which blocks of pixels are worked on, which only steps look at."""
         static = list(static)
         kept = {v for s in static for v in s.outputs}
-        found = NO_LEAVES.union(*(self.of(r.variable) for s in step for r in s.reads if r.variable in kept))
+        leaves = NO_LEAVES.union(*(self.of(r.variable) for s in step for r in s.reads if r.variable in kept))
         for s in static:
             own = [leaves for f in s.functions if (leaves := self.of(f.output))]
             if own:
-                found |= NO_LEAVES.union(*own) - own[0].intersection(*own)
-            found = found.union(*(self.of(f.output) for f in s.functions if f.quiet is not None))
-        return found
+                leaves |= NO_LEAVES.union(*own) - own[0].intersection(*own)
+            leaves = leaves.union(*(self.of(f.output) for f in s.functions if f.quiet is not None))
+        return leaves
 
 
 def crossing(stages: Iterable[tuple[Stage, Leaves | None]]) -> list[Variable]:
@@ -111,25 +111,25 @@ def split_static(
 def _copies(program: Program, dynamic: Collection[Function]) -> set[Function]:
     """Static Functions that only arrange the texels of leaves anew, with borders or packed: a step that saves
     memory makes these images for a while rather than keeping them."""
-    found: set[Function] = set()
+    copies: set[Function] = set()
     for f in program.functions:
         if (
             f not in dynamic
             and f.operations <= COPYING
-            and all(x.is_leaf or x.creator in found for x in f.inputs)
+            and all(x.is_leaf or x.creator in copies for x in f.inputs)
         ):
-            found.add(f)
-    return found
+            copies.add(f)
+    return copies
 
 
 def _boundary(program: Program, dynamic: Collection[Function]) -> tuple[Variable, ...]:
     """Static values that something dynamic reads, or that are roots."""
-    found: dict[Variable, None] = {}
+    boundary: dict[Variable, None] = {}
     for f in program.functions:
         if f in dynamic:
-            found.update((x, None) for x in f.inputs if x.creator is not None and x.creator not in dynamic)
-    found.update((v, None) for v in program.roots if v.creator is not None and v.creator not in dynamic)
-    return tuple(found)
+            boundary.update((x, None) for x in f.inputs if x.creator is not None and x.creator not in dynamic)
+    boundary.update((v, None) for v in program.roots if v.creator is not None and v.creator not in dynamic)
+    return tuple(boundary)
 
 
 # Updates of leaves: those that change something, and values that are copied before a step overwrites them.

@@ -166,17 +166,17 @@ def under_draws(order: Sequence[Function], roots: Iterable[Variable]) -> set[Fun
     read: they visit few pixels, and share no shader with work on all."""
     rasters = [f.output for f in order if isinstance(f, RasterFunction) and f.masked and f.fragment]
     scatters = [f for f in order if isinstance(f, ScatterFunction)]
-    found: set[Function] = set()
+    under: set[Function] = set()
     values = KnownValues(order if rasters and scatters else ())
     for raster in rasters if scatters else ():
         (known,) = values.around({raster: HIT_NOTHING}, 0)
-        found.update(f for f in scatters if adds_nothing(f, known))
+        under.update(f for f in scatters if adds_nothing(f, known))
     everywhere = set(roots)
-    for f in reversed(order if found else ()):
-        if f in found:
+    for f in reversed(order if under else ()):
+        if f in under:
             everywhere.add(f.inputs[0])  # the bound
         elif f.output in everywhere or not isinstance(f, PixelFunction):
             everywhere.update(f.inputs)
         else:
-            found.add(f)
-    return found
+            under.add(f)
+    return under

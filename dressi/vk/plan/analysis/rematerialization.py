@@ -53,8 +53,8 @@ nested loops multiply, and drivers end what runs too long."""
 class _Input(NamedTuple):
     """What a Function that can be computed again reads.  maker: of it, by number (-1: an image).  texels:
     those of one tile where a loop runs over tiles.  repeats: evaluations that one invocation asks for.
-    joins: whether its maker joins the cone, unless that is stored.  shared: whether it would, were it not the
-    same for all views.  cost: operations of fetching it."""
+    joins: whether its maker joins the cone, unless that is stored.  shared: whether its maker is left out
+    only because it is the same for the whole batch.  cost: operations of fetching it."""
 
     maker: int
     texels: float = 1.0
@@ -137,18 +137,18 @@ class Recomputing:
         return {self.graph.functions[k] for k in self._bounded(chosen)}
 
     def _bounded(self, chosen: bytearray) -> dict[int, frozenset[int]]:
-        """Those of the chosen Functions with which no shader gets more than ``LARGEST_BODY``, and no call
-        more than ``LARGEST_CALL``: a cone ends at values that may be computed again themselves, and so on."""
+        """Bounds the transitive size of recomputed code: ``LARGEST_BODY`` Functions a shader,
+        ``LARGEST_CALL`` a call."""
         behind: dict[int, frozenset[int]] = {}
         called = [0.0] * len(self.graph.functions)  # Functions in the calls of a Function
         for k in self.order:
             near, far = self._made_again(k, behind)
             called[k] = sum(count * sum(1.0 + called[g] for g in behind[maker]) for maker, count in far)
-            found = frozenset((k,)).union(*(behind[maker] for maker in near))
-            total = sum([called[g] for g in found])
+            together = frozenset((k,)).union(*(behind[maker] for maker in near))
+            total = sum([called[g] for g in together])
             if chosen[k]:
-                if len(found) <= LARGEST_BODY and len(found) + total <= LARGEST_CALL:
-                    behind[k] = found
+                if len(together) <= LARGEST_BODY and len(together) + total <= LARGEST_CALL:
+                    behind[k] = together
             elif total > LARGEST_CALLS:
                 # It would not fit into a shader of its own.
                 for maker in (*near, *(maker for maker, _ in far)):
@@ -206,7 +206,7 @@ class Recomputing:
 
     def _inputs(self, k: int) -> list[_Input]:
         """The inputs of a Function that cost something."""
-        found, f = [], self.graph.functions[k]
+        inputs, f = [], self.graph.functions[k]
         for i, ((x, made, access, near), maker) in enumerate(zip(f.edges, self.graph.makers[k], strict=True)):
             if access is Access.SAME_PIXEL and self.constant(made, f.output.domain):
                 continue
@@ -215,8 +215,8 @@ class Recomputing:
             able = maker in self.operations
             shared = able and not near and access is Access.SAME_PIXEL and x.size == f.working_domain.size
             number, repeats = maker if self.packed[maker] else -1, self._repeats(f, i, access)
-            found.append(_Input(number, count, repeats, near and able, shared, cost))
-        return found
+            inputs.append(_Input(number, count, repeats, near and able, shared, cost))
+        return inputs
 
     def _small(self) -> bytearray:
         """Functions whose values take less than a stage, with all that makes them over the same pixels."""
@@ -233,17 +233,17 @@ class Recomputing:
     def _cone(self, k: int) -> _Cone:
         if k in self.cones:
             return self.cones[k]
-        found: dict[int, None] = {}
+        cone: dict[int, None] = {}
         reads: list[_Input] = []
         cost, clonable = 0.0, self.clonable
         heap, queued = [-k], {k}
-        while heap and len(found) <= LARGEST_CONE:  # users before their makers
+        while heap and len(cone) <= LARGEST_CONE:  # users before their makers
             g = -heapq.heappop(heap)
-            if g != k and not self.small[g] and not all(map(found.__contains__, self.users[g])):
+            if g != k and not self.small[g] and not all(map(cone.__contains__, self.users[g])):
                 cost += self.model.fetch * self._planes(g)
                 reads.append(_Input(g))
                 continue
-            found[g] = None
+            cone[g] = None
             cost += self.operations[g]
             for i in self.inputs[g]:
                 maker = i.maker
@@ -254,26 +254,26 @@ class Recomputing:
                 elif maker not in queued:
                     queued.add(maker)
                     heapq.heappush(heap, -maker)
-        self.cones[k] = _Cone(found, cost, reads, self._size(found))
+        self.cones[k] = _Cone(cone, cost, reads, self._size(cone))
         return self.cones[k]
 
     def _size(self, cone: Iterable[int]) -> int:
         """The Functions of a cone, with those shared by all views that one view would count."""
-        found = set(cone)
-        heap = list({-i.maker for g in found for i in self.inputs[g] if i.shared})
+        counted = set(cone)
+        heap = list({-i.maker for g in counted for i in self.inputs[g] if i.shared})
         heapq.heapify(heap)
         queued = set(heap)
-        while heap and len(found) <= LARGEST_CONE:
+        while heap and len(counted) <= LARGEST_CONE:
             g = -heapq.heappop(heap)
-            ends = not self.small[g] and not found.issuperset(self.users[g])
+            ends = not self.small[g] and not counted.issuperset(self.users[g])
             if not self.clonable[g] or ends:
                 continue
-            found.add(g)
+            counted.add(g)
             more = {-i.maker for i in self.inputs[g] if i.joins or i.shared} - queued
             queued |= more
             for maker in more:
                 heapq.heappush(heap, maker)
-        return len(found)
+        return len(counted)
 
     # ---- who evaluates what how often
     def _fetch(self, k: int, evaluations: float) -> None:
@@ -367,11 +367,11 @@ class Numbered:
 
     def flags(self, functions: Iterable[Function | None]) -> bytearray:
         """1 for the numbers of these Functions; what is not among the numbered ones is left out."""
-        found, number = bytearray(len(self.functions) + 1), self.number
+        result, number = bytearray(len(self.functions) + 1), self.number
         for f in functions:
             if f in number:
-                found[number[f]] = 1
-        return found
+                result[number[f]] = 1
+        return result
 
 
 # Trivial rematerialization: values that are computed again wherever they are read, whatever else is decided.
@@ -437,7 +437,7 @@ def trivial_functions(
     needed = {x for f in functions for x in _needed_as_images(f)}
     reads: dict[Variable, frozenset[Variable]] = {}
     work: dict[Variable, float] = {}
-    found: set[Function] = set()
+    trivial: set[Function] = set()
     for f in functions:
         y = f.output
         if f in changing or y in kept or y in needed or y.size != (1, 1) or not isinstance(f, PixelFunction):
@@ -451,8 +451,8 @@ def trivial_functions(
         if sum(len(x.vtype.planes) for x in read) <= planes and cost <= TRIVIAL * model.fetch * planes:
             reads[y], work[y] = read, cost
             if read:
-                found.add(f)
-    return found
+                trivial.add(f)
+    return trivial
 
 
 def _needed_as_images(f: Function) -> list[Variable]:
@@ -492,7 +492,7 @@ def find_cones(
 
     known: values that the readers have anyway, with the Functions that make them.
     """
-    found: list[Cone] = []
+    cones: list[Cone] = []
     functions: set[Function] = set()
     ends: set[Variable] = set()
     heap: list[tuple[int, Variable]] = []
@@ -516,10 +516,10 @@ def find_cones(
             elif y not in ends and not is_constant(y):
                 end(y)
         if not ends:
-            return [*found, Cone(None, frozenset(functions))]
+            return [*cones, Cone(None, frozenset(functions))]
         if len(ends) == 1 and next(iter(ends)).domain == value.domain:
-            found.append(Cone(next(iter(ends)), frozenset(functions)))
-    return found
+            cones.append(Cone(next(iter(ends)), frozenset(functions)))
+    return cones
 
 
 def is_constant(v: Variable) -> bool:

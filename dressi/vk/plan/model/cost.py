@@ -98,19 +98,19 @@ class Walks:
                 sites = UNROLLED + f.extent % UNROLLED if unrolls(f, self._made) else 1
                 times = sites * calls(f, k)
                 functions, nested = functions + times * inside.functions, nested + times * inside.loops
-        self._of[f] = found = Walk(total, functions, nested)
-        return found
+        self._of[f] = walk = Walk(total, functions, nested)
+        return walk
 
     def _make(self, f: Function) -> Walk:
         """What makes one texel of a value that is not stored."""
         cone = _at_same_pixel(f, self._made)
         inside = [self.of(g) for g in cone]
-        self._making[f] = found = Walk(
+        self._making[f] = walk = Walk(
             sum([w.iterations for w in inside]),
             sum([w.functions + (g not in self._free) for g, w in zip(cone, inside, strict=True)]),
             sum([w.loops for w in inside]),
         )
-        return found
+        return walk
 
 
 def with_fragments(f: Function, own: int) -> int:

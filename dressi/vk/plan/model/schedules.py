@@ -223,7 +223,7 @@ class LoopNest:
 
 def loop_nests(functions: Iterable[tuple[Function, Function]]) -> dict[Function, LoopNest]:
     """The contractions among pairs: Function, and what stood for it before a schedule was chosen."""
-    found: dict[Function, LoopNest] = {}
+    nests: dict[Function, LoopNest] = {}
     before: dict[
         Function, dict[Any, int]
     ] = {}  # for each Function the equal contractions one after the other
@@ -234,9 +234,9 @@ def loop_nests(functions: Iterable[tuple[Function, Function]]) -> dict[Function,
                 counts[key] = max(counts.get(key, 0), count)
         if isinstance(whole, ContractFunction):
             nest = LoopNest.of_function(whole)
-            found[f] = replace(nest, level=counts.get(nest.key, 0))
-            counts[nest.key] = found[f].level + 1
-    return found
+            nests[f] = replace(nest, level=counts.get(nest.key, 0))
+            counts[nest.key] = nests[f].level + 1
+    return nests
 
 
 @dataclass(frozen=True)

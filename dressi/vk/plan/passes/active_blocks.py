@@ -360,12 +360,12 @@ class BlockLists:
         Layers of one mesh share the list of the first: they are not that much fewer."""
         if not lists:
             return None
-        found = lists[0]
+        narrowest = lists[0]
         for b in lists[1:]:
             declared = all(isinstance(v.creator, PixelFunction) for v, _ in b.quiet)
-            if declared and self.within(b, found) and not self.within(found, b):
-                found = b
-        return found
+            if declared and self.within(b, narrowest) and not self.within(narrowest, b):
+                narrowest = b
+        return narrowest
 
     def from_all(self, domain: Domain) -> list[ActiveBlocks]:
         """Those of the lists that look at the most images, those without a halo first."""

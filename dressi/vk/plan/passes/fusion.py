@@ -116,15 +116,15 @@ def fuse_horizontally(sub_stages: Sequence[SubStage], context: Context) -> list[
     if context.incremental:
         return list(sub_stages)
     limits, read = context.limits, context.uses.readers
-    found: list[SubStage | None] = list(sub_stages)
+    result: list[SubStage | None] = list(sub_stages)
     for number, small in enumerate(sub_stages):
-        if found[number] is not small or small.domain.size != ONE.size:
+        if result[number] is not small or small.domain.size != ONE.size:
             continue  # it took another one in, or is larger
         if not isinstance(small.work, Undecided) or any(v in read for v in small.outputs):
             continue
         needed = {r.variable for r in small.reads}
-        for k in reversed(range(len(found))):
-            host = found[k]
+        for k in reversed(range(len(result))):
+            host = result[k]
             if host is None or host is small:
                 continue
             if not needed.isdisjoint(host.outputs):
@@ -134,10 +134,10 @@ def fuse_horizontally(sub_stages: Sequence[SubStage], context: Context) -> list[
                 together is not None
                 and needed.isdisjoint(host.replaces.values())
                 and not limits.violation(together.as_dispatch())
-                and put_together(found, k, number, together)
+                and put_together(result, k, number, together)
             ):
                 break
-    return [s for s in found if s is not None]
+    return [s for s in result if s is not None]
 
 
 def _together(host: SubStage, small: SubStage, limits: DeviceLimits) -> SubStage | None:

@@ -64,10 +64,10 @@ def overlap_tiles(sub_stages: Sequence[SubStage], context: Context) -> list[SubS
     if context.incremental:
         return list(sub_stages)
     uses, limits, model = context.uses, context.limits, context.cost
-    found: list[SubStage | None] = list(uses.sub_stages)
+    result: list[SubStage | None] = list(uses.sub_stages)
     alone: dict[SubStage, float] = {}
     for k in uses.order:
-        s = found[k]
+        s = result[k]
         if s is None or not isinstance(s.work, TiledCompute) or s.replaces or len(s.outputs) != 1:
             continue
         (v,) = s.outputs
@@ -75,7 +75,7 @@ def overlap_tiles(sub_stages: Sequence[SubStage], context: Context) -> list[SubS
         if len(readers) != 1 or v in context.fixed or v in context.given:
             continue
         (reader,) = readers
-        t = found[reader]
+        t = result[reader]
         assert t is not None, "only what makes one value is taken away"
         together = _chained(s, t, v)
         best = None if together is None else soonest_chain(together, limits, model)
@@ -87,8 +87,8 @@ def overlap_tiles(sub_stages: Sequence[SubStage], context: Context) -> list[SubS
         if best[0] >= alone[s] + alone[t] and not _by_hand(t):
             continue
         alone[best[1]] = best[0]
-        put_together(found, reader, k, best[1])
-    left = [s for s in found if s is not None]
+        put_together(result, reader, k, best[1])
+    left = [s for s in result if s is not None]
     for f in (f for s in left for f in list(tiled_in(s))[-1:] if f.by_hand):
         for row in of_kind(f.schedule, At):
             reason = (
@@ -131,8 +131,8 @@ def fuse_contractions(sub_stages: Sequence[SubStage], context: Context) -> list[
     """The SubStages, fewer where independent contractions share a dispatch: its workgroups are divided among
     them.
 
-    First those of one level, at one distance from the start of the schedule, are merged where the limits
-    allow it. Then what is off the critical path moves to a later level, before what reads it. The gradient by
+    Merges independent contractions of one level, at one distance from the start of the schedule, into one
+    dispatch; then moves work off the critical path to a later level. The gradient by
     the image of one layer and that by the weights of the next need one barrier instead of two, and together
     they fill a device that the sums for a few weights leave idle. Narrow devices gain nothing."""
     if context.incremental or not context.cost.wide:
@@ -172,12 +172,12 @@ def soonest(
     scheduled: Iterable[SubStage], limits: DeviceLimits, model: DeviceModel
 ) -> tuple[float, SubStage] | None:
     """The fastest schedule of a dispatch: its seconds, and the dispatch. None where none fits."""
-    best, found, memo = math.inf, None, Memo()
+    best, fastest, memo = math.inf, None, Memo()
     for s in scheduled:
         seconds = tiles_seconds(s, limits, model, memo)
         if seconds < best:
-            best, found = seconds, s
-    return None if found is None or limits.violation(found) is not None else (best, found)
+            best, fastest = seconds, s
+    return None if fastest is None or limits.violation(fastest) is not None else (best, fastest)
 
 
 def soonest_chain(s: SubStage, limits: DeviceLimits, model: DeviceModel) -> tuple[float, SubStage] | None:
@@ -211,8 +211,8 @@ def _each_alone(
         return list(sub_stages)
 
     def faster(s: SubStage) -> SubStage:
-        found = search(s, context) if _is_alone(s) and not _by_hand(s) else None
-        return s if found is None or found[0] >= tiles_seconds(s, context.limits, context.cost) else found[1]
+        other = search(s, context) if _is_alone(s) and not _by_hand(s) else None
+        return s if other is None or other[0] >= tiles_seconds(s, context.limits, context.cost) else other[1]
 
     return [faster(s) for s in sub_stages]
 
@@ -225,8 +225,8 @@ def _by_hand(s: SubStage) -> bool:
 def _is_alone(s: SubStage) -> bool:
     if not isinstance(s.work, TiledCompute) or is_chain(s):
         return False
-    found = tiled_in(s)
-    return len(found) == 1 and not any(f.layout.tree for f in found)
+    tiled = tiled_in(s)
+    return len(tiled) == 1 and not any(f.layout.tree for f in tiled)
 
 
 def _alone_seconds(s: SubStage, limits: DeviceLimits, model: DeviceModel) -> float:
@@ -313,13 +313,13 @@ def _chain_fits(s: SubStage, limits: DeviceLimits, model: DeviceModel) -> bool:
         if staging_of(links) is None or 4 * shared_words(s) > limits.max_shared_bytes:
             return False
         return all(link.layout.products <= model.straight for link in links)
-    found = in_registers(links)
-    if found is None:
+    blocks = in_registers(links)
+    if blocks is None:
         return False
-    texels = sum(made.texels for made in found if made.link.result is not None)
+    texels = sum(made.texels for made in blocks if made.link.result is not None)
     products = sum(
         made.texels * made.link.f.part.terms if made.link.result is not None else made.link.layout.products
-        for made in found
+        for made in blocks
     )
     return texels <= CROWDED * model.accumulators and products <= model.straight
 

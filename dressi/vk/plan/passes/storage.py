@@ -69,8 +69,8 @@ def pack_channels(sub_stages: Sequence[SubStage], context: Context) -> list[SubS
         return list(sub_stages)
     readers = context.uses.readers
     shared: dict[Variable, tuple[Variable, ...]] = {}
-    found = list(sub_stages)
-    for k, s in enumerate(found):
+    result = list(sub_stages)
+    for k, s in enumerate(result):
         if not isinstance(s.work, (substage.Fragment, substage.Compute)) or s.work.uses or len(s.outputs) < 2:
             continue
         groups: dict[tuple, list[Variable]] = {}
@@ -87,11 +87,11 @@ def pack_channels(sub_stages: Sequence[SubStage], context: Context) -> list[SubS
                 width = sum(v.vtype.components for v in together)
                 made = Construct(_TYPES[width, is_int], *together)
                 shared[made.output] = together
-                found[k] = _making(found[k], made, together)
+                result[k] = _making(result[k], made, together)
     for new, members in shared.items():
         for k in readers[members[0]]:
-            found[k] = _reading(found[k], new, members)
-    return found
+            result[k] = _reading(result[k], new, members)
+    return result
 
 
 def _fitting(members: list[Variable]) -> list[tuple[Variable, ...]]:
@@ -219,12 +219,12 @@ def filtered(s: SubStage) -> set[Variable]:
 
 def texels_read(s: SubStage) -> dict[Variable, float]:
     """How many texels of each value that a SubStage reads an invocation is expected to load."""
-    found = {r.variable: 0.0 for r in s.reads}
+    texels = {r.variable: 0.0 for r in s.reads}
     for f in s.everything:
         for k, (x, _, access, _) in enumerate(f.edges if Access.FETCH in f.access else ()):
-            if access is Access.FETCH and (v := s.channels.get(x, (x,))[0]) in found:
-                found[v] += 1.0 if math.isinf(f.reads(k)) else f.reads(k)
-    return {v: max(n, 1.0) for v, n in found.items()}
+            if access is Access.FETCH and (v := s.channels.get(x, (x,))[0]) in texels:
+                texels[v] += 1.0 if math.isinf(f.reads(k)) else f.reads(k)
+    return {v: max(n, 1.0) for v, n in texels.items()}
 
 
 # Shaders load what they fetch from storage images where the device does that faster than from textures.

@@ -31,15 +31,15 @@ def store_operands(sub_stages: Sequence[SubStage], context: Context) -> list[Sub
     if not chosen:
         return list(sub_stages)
     analysis = context.analysis.recomputing(context.analysis.recomputed | chosen)
-    found = [_again(s, analysis, chosen) for s in sub_stages]
-    found = [s for s in found if s.outputs]
+    result = [_again(s, analysis, chosen) for s in sub_stages]
+    result = [s for s in result if s.outputs]
     walks = Walks(analysis.recomputed.__contains__)
     too_large = any(
         context.limits.violation(s) is not None
         or sum(walks.of(f).functions for f in s.body) > rematerialization.LARGEST_CALLS
-        for s in found
+        for s in result
     )
-    return list(sub_stages) if too_large else found
+    return list(sub_stages) if too_large else result
 
 
 class _Between:

@@ -83,7 +83,7 @@ class Prediction:
 def predict(plan: Plan, model: DeviceModel) -> Prediction:
     """What every step of the plan takes on the device of the model, while nothing is sent."""
     first = len(plan.static.stages)
-    found = [
+    stages = [
         _predict(plan, stage, plan.barriers.get(first + k, 0), model)
         for k, (stage, sources) in enumerate(plan.step.with_dependencies)
         if sources is None
@@ -91,8 +91,8 @@ def predict(plan: Plan, model: DeviceModel) -> Prediction:
     if plan.step.saved or plan.step.copies:
         moved, barriers = copied_bytes(plan), plan.barriers.get(-1, 0)
         seconds = moved / model.bandwidth + barriers * model.barrier
-        found.append(StagePrediction("copies", "", 0, 0.0, 0.0, moved, 0.0, 0.0, barriers, 0, seconds))
-    return Prediction(model, tuple(found))
+        stages.append(StagePrediction("copies", "", 0, 0.0, 0.0, moved, 0.0, 0.0, barriers, 0, seconds))
+    return Prediction(model, tuple(stages))
 
 
 def stage_seconds(plan: Plan, model: DeviceModel) -> list[float]:

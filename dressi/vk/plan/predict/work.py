@@ -344,11 +344,11 @@ def _whole(
 
 
 def _in_registers(links: list[chains.Link], s: SubStage, memo: Memo) -> Load:
-    found = chains.in_registers(links)
-    assert found is not None, "the pass asked for these"
+    blocks = chains.in_registers(links)
+    assert blocks is not None, "the pass asked for these"
     inner = {link.result for link in links}
     block = Invocation(LOOP)
-    for made in found:
+    for made in blocks:
         link, last = made.link, made.link.result is None
         f = link.f
         block = block.and_then(_terms(f, link.layout.products if last else made.texels * f.part.terms))
@@ -358,7 +358,7 @@ def _in_registers(links: list[chains.Link], s: SubStage, memo: Memo) -> Load:
         if link.result is not None:
             ends = _ends(s, f.output, link.others, [link.result], memo)
             block = block.and_then(ends.times(made.texels)._replace(walk=0.0, chain=1.0))
-    depth = sum(made.link.result is not None and len(made.link.others) > 0 for made in found)
+    depth = sum(made.link.result is not None and len(made.link.others) > 0 for made in blocks)
     return _whole(s, links[-1], block._replace(chain=1.0 + depth), links[-1].layout.points, memo)
 
 
