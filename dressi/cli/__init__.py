@@ -1,7 +1,7 @@
-"""The command line `dressi`. Each command is a module beside this one; heavy imports stay inside its functions.
+"""The command line `dressi`. Each command is a module beside this one; heavy imports stay in its functions.
 
-Every error that a user can cause ends in one sentence on stderr and exit code 2; `DRESSI_DEBUG=1` shows the traceback.
-This module imports nothing but the standard library, so that Ctrl-C is handled before anything slow begins.
+Every error that a user can cause ends in one sentence on stderr and exit code 2; `DRESSI_DEBUG=1` shows the
+traceback. This module imports nothing but the standard library, so that Ctrl-C is handled first.
 """
 
 from __future__ import annotations

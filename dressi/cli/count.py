@@ -1,4 +1,4 @@
-"""`dressi count`: the operations of a computation, as it is written and at the fewest, and its function as text."""
+"""`dressi count`: the operations of a computation, as written and at the fewest, and its source text."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any

@@ -1,4 +1,5 @@
-"""`dressi fit`: shape and texture of an object from pictures. Its options are the rows of ``fitting.request.OPTIONS``."""
+"""`dressi fit`: shape and texture of an object from pictures. Its options are the rows of
+``fitting.request.OPTIONS``."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ fit.__signature__ = inspect.Signature()  # type: ignore[attr-defined]
 
 
 class FitCommand(TyperCommand):
-    """The command with the options of its table, which is imported when the options are asked for. call: takes their values."""
+    """The command with the options of its table, which is imported on demand. call: takes their values."""
 
     call: Callable[..., Any] = staticmethod(fit)
 

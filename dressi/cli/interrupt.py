@@ -26,8 +26,9 @@ SENTENCE = "dressi: interrupted"
 def imports() -> Iterator[None]:
     """Inside the block, which imports modules, Ctrl-C ends the process.
 
-    An exception in the middle of an import may be swallowed or replaced by the module that is being imported, and C
-    extensions may be left half initialised; so none is raised. SIGINT that is ignored (``nohup``) stays ignored.
+    An exception in the middle of an import may be swallowed or replaced by the module that is being imported,
+    and C extensions may be left half initialised; so none is raised. SIGINT that is ignored (``nohup``) stays
+    ignored.
     """
     before = _replace(signal.SIGINT, _leave)
     try:
@@ -44,7 +45,8 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 
 class Stop:
-    """Inside the block Ctrl-C or SIGTERM asks for a stop instead of raising; a second one raises KeyboardInterrupt.
+    """Inside the block Ctrl-C or SIGTERM asks for a stop instead of raising; a second one raises
+    KeyboardInterrupt.
 
     code: the exit code of a program that was stopped so.
     """
@@ -77,7 +79,7 @@ class Stop:
 
 
 def _replace(number: int, handler: Callable[[int, FrameType | None], None]) -> Any:
-    """The handler that was there; None where it stays, because it is ignored or this is not the main thread."""
+    """The handler that was there; None where it stays: it is ignored, or this is another thread."""
     if threading.current_thread() is not threading.main_thread():
         return None
     before = signal.getsignal(number)

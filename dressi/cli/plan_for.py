@@ -1,4 +1,4 @@
-"""What plans are made for on the command line: a named record, an open device, or a desktop GPU where there is none."""
+"""What plans are made for: a named record, an open device, or a desktop GPU where there is none."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class PlanFor:
 
 
 def record(model: str | None, limits: str | None) -> PlanFor:
-    """A device model and a profile of limits by their names. One that is None follows from the other; without both it is the
-    desktop record. Raises InputError."""
+    """A device model and a profile of limits by their names. One that is None follows from the other; without
+    both it is the desktop record. Raises InputError."""
     named = None if model is None else device_model(model)
     limits = limits or profile_of(named or DESKTOP)
     return PlanFor(limits, profile(limits), named or model_of_profile(limits))
 
 
 def device_or_record(wanted: str | None) -> PlanFor:
-    """The device of that name, or the best one; the desktop record, with a note on stderr, where there is no driver
-    and no device was asked for. Raises DressiErrors."""
+    """The device of that name, or the best one; the desktop record, with a note on stderr, where there is no
+    driver and no device was asked for. Raises DressiErrors."""
     try:
         with Device.open(wanted) as device:
             return PlanFor(device.name, device.limits, model_of(device))

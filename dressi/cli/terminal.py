@@ -1,4 +1,5 @@
-"""What is printed: messages to the user on stderr, tables on stdout. Standard library only until a table is printed."""
+"""What is printed: messages to the user on stderr, tables on stdout. Standard library, until a table is
+printed."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 WIDEST = 1 << 14
-"""Characters of a line of a table in a pipe, at most. A narrower bound folds cells, which programs then read in parts."""
+"""Characters of a line of a table in a pipe, at most. A narrower bound would fold cells."""
 
 
 def say(text: str) -> None:
@@ -21,7 +22,7 @@ def say(text: str) -> None:
 
 
 def table_console() -> Console:
-    """Where tables are printed: a terminal at its width, a pipe or a file at the width that the table has by itself."""
+    """Where tables are printed: a terminal at its width, a pipe or a file at that of the table."""
     from rich.console import Console
 
     console = Console()

@@ -1,2 +1,2 @@
-"""The documentation as Markdown, beside this file; ``index.md`` first. ``python -m dressi.docs.reference OUT`` writes the
-reference of all public names."""
+"""The documentation as Markdown, beside this file; ``index.md`` first. ``python -m dressi.docs.reference
+OUT`` writes the reference of all public names."""

@@ -2,9 +2,9 @@
 
     python -m dressi.docs.reference out/reference
 
-``dressi``, ``dressi.F``, ``dressi.optim`` and ``dressi.render`` list what their ``__all__`` names. Packages below
-``dressi.render`` list the public classes and functions of their modules. Other packages beside them, which may need
-extras, have a page if they have an ``__all__`` and can be imported.
+``dressi``, ``dressi.F``, ``dressi.optim`` and ``dressi.render`` list what their ``__all__`` names. Packages
+below ``dressi.render`` list the public classes and functions of their modules. Other packages beside them,
+which may need extras, have a page if they have an ``__all__`` and can be imported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from typing import Any
 from dressi.errors import DressiError, InputError
 
 FRONT = ("dressi", "dressi.F", "dressi.optim", "dressi.networks", "dressi.schedules", "dressi.render")
-"""Public names of modules, as a user imports them; ``F``, ``optim``, ``networks`` and ``schedules`` are attributes of ``dressi``."""
+"""Public names of modules, as a user imports them; ``F``, ``optim``, ``networks`` and ``schedules`` are
+attributes of ``dressi``."""
 INTERNAL = frozenset({"ad", "cli", "docs", "render", "vk"})
 """Packages of dressi without a page of their own, or with one of FRONT."""
 LIBRARIES = frozenset({"jax", "numpy", "torch"})
@@ -96,8 +97,8 @@ def _by_module(package: ModuleType) -> dict[str, dict[str, Any]]:
 
 
 def text_of(value: Any) -> str:
-    """The docstring of a class, function or module itself, or that of the class of another value. Empty where there is none; the one
-    that dataclasses make of their signature does not count."""
+    """The docstring of a class, function or module itself, or that of the class of another value. Empty where
+    there is none; the one that dataclasses make of their signature does not count."""
     own = value if isinstance(value, type | FunctionType | ModuleType) else type(value)
     if isinstance(own, type) and not own.__module__.startswith("dressi"):
         return ""  # a plain value, such as a number or a kind of values
@@ -106,7 +107,7 @@ def text_of(value: Any) -> str:
 
 
 def signature(name: str, value: Any) -> str:
-    """``name(arguments) -> result`` of what can be called; else the name. Defaults that are objects are shown as ``...``."""
+    """``name(arguments) -> result`` of callables; else the name. Objects as defaults are shown as ``...``."""
     if not callable(value) or (isinstance(value, type) and issubclass(value, Exception)):
         return name
     try:
@@ -145,7 +146,7 @@ def members(cls: type) -> dict[str, Any]:
 
 
 def markdown(text: str, arguments: Collection[str] = ()) -> str:
-    """A docstring as Markdown: examples and indented parts become blocks of code; signs of Markdown are escaped.
+    """A docstring as Markdown: examples and indented parts become code; signs of Markdown are escaped.
     arguments: names that begin an item of a list where they begin a line."""
     parts = []
     for paragraph in re.split(r"\n\s*\n", text) if text else ():

@@ -1,4 +1,5 @@
-"""`dressi report`: one HTML page of the folder of a fit or of benchmarks, which needs no network and no other file.
+"""`dressi report`: one HTML page of the folder of a fit or of benchmarks, which needs no network and no other
+file.
 
 `write_report(folder)` is all there is to call.
 
@@ -31,11 +32,13 @@ SIDES = (640, 400, 256, 128)
 def write_report(folder: str | os.PathLike, out: str | os.PathLike | None = None) -> Path:
     """Write the page of a folder and return its path.
 
-    folder: what `dressi fit --out` or `dressi bench all --out` wrote, or one with files of `dressi bench CASE --json`.
-    out: the file to write; by default ``report.html`` in the folder. It replaces an older one. The page has less than 10 MB:
-    where a model or pictures are larger, smaller ones are shown, and the page says so.
+    folder: what `dressi fit --out` or `dressi bench all --out` wrote, or one with files of `dressi bench CASE
+    --json`.
+    out: the file to write; by default ``report.html`` in the folder. It replaces an older one. The page has
+    less than 10 MB: where a model or pictures are larger, smaller ones are shown, and the page says so.
 
-    Raises InputError: no such folder, nothing in it that can be shown, damaged files, or a place that cannot be written.
+    Raises InputError: no such folder, nothing in it that can be shown, damaged files, or a place that cannot
+    be written.
     """
     folder = Path(folder)
     if not folder.is_dir():

@@ -34,8 +34,8 @@ MOST_ROWS = 2_000_000
 
 @dataclass(frozen=True)
 class ViewFacts:
-    """One view of a sheet, or one picture of a list.  inside: PSNR of the interior.  gains: of the channels.  pose: where it is seen
-    from (eye, forward, up, fov); None in reports that do not say it."""
+    """One view of a sheet, or one picture of a list.  inside: PSNR of the interior.  gains: of the channels.
+    pose: where it is seen from (eye, forward, up, fov); None in reports that do not say it."""
 
     view: int
     iou: float | None
@@ -58,9 +58,10 @@ class Views:
 
 @dataclass(frozen=True)
 class FitFolder:
-    """report: as it stands in the file.  losses: a curve a phase.  overlap, colours: IoU and PSNR of the training views.
-    train, held_out: None where the folder has no such pictures.  stages: those of each round.  pictures: facts of each picture, by its
-    set; empty in reports that do not say it."""
+    """report: as it stands in the file.  losses: a curve a phase.  overlap, colours: IoU and PSNR of the
+    training views.
+    train, held_out: None where the folder has no such pictures.  stages: those of each round.  pictures:
+    facts of each picture, by its set; empty in reports that do not say it."""
 
     path: Path
     report: dict[str, Any]
@@ -184,7 +185,8 @@ LOOKS = (("colours", "Colours"), ("lit", "Lit"), ("shape", "Shape"), ("normals",
 
 
 def fit_page(folder: FitFolder, model: Model, side: int) -> Page:
-    """model: that of the folder.  side: the longer side of a picture in the page, in pixels. Raises InputError where a file cannot be used."""
+    """model: that of the folder.  side: the longer side of a picture in the page, in pixels. Raises
+    InputError where a file cannot be used."""
     report = folder.report
     task = dictionary(report.get("task"))
     source = task.get("source") or folder.path.resolve().name

@@ -25,8 +25,8 @@ NOTICE = "3D view: three.js r187, MIT licence, © 2010-2026 three.js authors."
 
 @dataclass(frozen=True)
 class Page:
-    """title: of the window and the head.  lead: a line under it.  sections: the content.  model: what the 3D view of the
-    sections shows, None where there is none."""
+    """title: of the window and the head.  lead: a line under it.  sections: the content.  model: what the 3D
+    view of the sections shows, None where there is none."""
 
     title: str
     lead: Any

@@ -1,4 +1,5 @@
-"""Runs the command line: in this process, or in one of its own where the process is what the test is about."""
+"""Runs the command line: in this process, or in one of its own where the process is what the test is
+about."""
 
 import io
 import os
@@ -16,7 +17,8 @@ CODE = "from dressi.cli import main; main()"
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """The exit code and everything printed. An exception that the command line does not turn into a sentence is raised."""
+    """The exit code and everything printed. An exception that the command line does not turn into a sentence
+    is raised."""
     out, err = io.StringIO(), io.StringIO()
     words = [str(argument) for argument in arguments]
     # The command line replaces the hook of warnings; a fresh process shows each of them once.

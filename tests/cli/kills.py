@@ -1,10 +1,12 @@
-"""Kills small fits at random moments and resumes them: nothing may be lost, and the results are equal bit by bit.
+"""Kills small fits at random moments and resumes them: nothing may be lost, and the results are equal bit by
+bit.
 
     python tests/cli/kills.py --fits 100 --out out/kills [--signals KILL INT TERM] [--seed 0]
 
-Each fit is started, hit by a signal after a random time, and started again (with --resume where there is a checkpoint) until
-it ends by itself. Then its mesh and its losses are compared with those of a fit that nobody disturbed, and its folder must
-hold the results and nothing else. Writes kills.json after each fit; fits that are in it are not run again.
+Each fit is started, hit by a signal after a random time, and started again (with --resume where there is a
+checkpoint) until it ends by itself. Then its mesh and its losses are compared with those of a fit that nobody
+disturbed, and its folder must hold the results and nothing else. Writes kills.json after each fit; fits that
+are in it are not run again.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ OPTIONS = "--views 3 --size 32 --steps 60 --texture-size 16 --no-colours".split(
 
 @dataclass
 class Outcome:
-    """Of one fit. kills: the signals, and the seconds after which each came.  wrong: what was lost or said; empty is well."""
+    """Of one fit. kills: the signals, and the seconds after which each came.  wrong: what was lost or said;
+    empty is well."""
 
     seed: int
     kills: list[tuple[str, float]] = field(default_factory=list)

@@ -1,4 +1,5 @@
-"""`dressi bench`: every case runs, tiny; the protocol; what it predicts; what it says to bad input. Nothing is said about speed."""
+"""`dressi bench`: every case runs, tiny; the protocol; what it predicts; what it says to bad input. Nothing
+is said about speed."""
 
 import json
 import os
@@ -63,7 +64,8 @@ def bench(case: str, folder: Path, *arguments: str | Path) -> list[dict[str, Any
     "case", [pytest.param(case, marks=[] if case == "silhouette" else pytest.mark.release) for case in CASES]
 )
 def test_every_case_runs(case, driver, mesh, tmp_path, capsys, monkeypatch):
-    # Other plans that share most shaders with the first: one Function a pass makes hundreds of pipelines of a material.
+    # Other plans that share most shaders with the first: one Function a pass makes hundreds of pipelines of a
+    # material.
     other = replace(DEFAULT, without=("fuse_horizontally",))
     monkeypatch.setattr(cases, "ABLATION", {"full": DEFAULT, "other": other})
     few = {name: PROFILES[name] for name in ("minimum", "mali_g76")}
@@ -83,7 +85,8 @@ def test_every_case_runs(case, driver, mesh, tmp_path, capsys, monkeypatch):
         for name in f"{times} bytes copy_bandwidth".split():
             assert result[name] > 0, name
         assert result["device"] and result["driver"] and result["quality"]["steps"] == 2
-        # The gradient by inverse UV is one of an expectation, and steps of `joint` compare other views: one may go up.
+        # The gradient by inverse UV is one of an expectation, and steps of `joint` compare other views: one
+        # may go up.
         if case not in ("table5", "joint"):
             assert result["quality"]["last_loss"] < result["quality"]["first_loss"]
         assert result["peers"] == {}
@@ -115,8 +118,8 @@ def test_every_case_runs(case, driver, mesh, tmp_path, capsys, monkeypatch):
 
 
 def test_sub_stages_grow_with_fewer_attachments():
-    """Unlimited, 8 and 4 attachments in the cross-platform application, where nothing becomes a dispatch instead;
-    stages are nearly as many. The table itself plans with the shipped options."""
+    """Unlimited, 8 and 4 attachments in the cross-platform application, where nothing becomes a dispatch
+    instead; stages are nearly as many. The table itself plans with the shipped options."""
     request = Request.parse("table2", size="128", views=1, batches=1)
     trials = list(CASES_OF["table2"](replace(request, profile="mali_g76"), without_values))
     works = {trial.facts["phase"]: trial.work for trial in trials}
@@ -594,7 +597,8 @@ def test_time_is_the_larger_of_work_and_chain_by_rounds_of_lanes():
 
 
 def test_each_kind_of_storage_has_its_own_rate():
-    """A thousand rounds of one texel, kept by each kind of storage in turn, take what the rate of that kind says."""
+    """A thousand rounds of one texel, kept by each kind of storage in turn, take what the rate of that kind
+    says."""
     rates = {"attachments": "store_rate", "images": "image_store_rate", "buffers": "buffer_store_rate"}
     for kind, rate in {**rates, "atomics": "atomic_rate"}.items():
         fast = replace(CPU, **dict.fromkeys(rates.values(), 1e30), atomic_rate=1e30)

@@ -1,4 +1,5 @@
-"""`dressi devices`, and `dressi doctor --gpu`: drivers that are right pass, and each probe finds a driver that computes wrongly."""
+"""`dressi devices`, and `dressi doctor --gpu`: drivers that are right pass, and each probe finds a driver
+that computes wrongly."""
 
 import json
 import re
@@ -114,8 +115,9 @@ def test_every_probe_finds_a_driver_that_computes_wrongly(device, name, monkeypa
 
 
 def folding(call: str) -> Callable[[Sequence[Shader]], list[bytes]]:
-    """A compiler that moves constants of indices into an instruction which then finds the rest of the index outside: where an
-    index falls, what is fetched without a guard is zero. Each fetch by ``call`` is one such instruction."""
+    """A compiler that moves constants of indices into an instruction which then finds the rest of the index
+    outside: where an index falls, what is fetched without a guard is zero. Each fetch by ``call`` is one such
+    instruction."""
 
     def compile(shaders: Sequence[Shader]) -> list[bytes]:
         def folded(shader: Shader) -> Shader:

@@ -366,7 +366,8 @@ class Polls:
 
 @pytest.fixture(scope="module")
 def gone_on(material_target: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Polls]:
-    """The folder of a fit that was stopped where its material is recovered, and went on; what the second part told."""
+    """The folder of a fit that was stopped where its material is recovered, and went on; what the second part
+    told."""
     folder = tmp_path_factory.mktemp("fit")
     # From the shape itself, so that one round is enough for it.
     command = ("fit", "--target", material_target, "--init", material_target, *COMMAND, "--out", folder)
@@ -400,7 +401,8 @@ def test_a_mesh_under_unknown_light(gone_on: tuple[Path, Polls]):
 
 @pytest.mark.release
 def test_a_material_that_was_stopped_goes_on(gone_on: tuple[Path, Polls]):
-    """And nothing else again. That its numbers are those of a fit that was not stopped, ``test_materials.py`` shows."""
+    """And nothing else again. That its numbers are those of a fit that was not stopped, ``test_materials.py``
+    shows."""
     folder, polls = gone_on
     assert set(polls.phases.values()) == {"material"}
     assert not list(folder.glob("*.npz"))

@@ -1,4 +1,5 @@
-"""Headless Chromium, driven through a pair of pipes: the DevTools protocol without a socket and without a library."""
+"""Headless Chromium, driven through a pair of pipes: the DevTools protocol without a socket and without a
+library."""
 
 import base64
 import json

@@ -47,8 +47,8 @@ def _table4(request: Request, targets: Targets) -> Iterator[Trial]:
 
 
 def _silhouette(request: Request, targets: Targets) -> Iterator[Trial]:
-    """Meshes against sizes. The first trial makes the loss only where somebody reads it; the second records it in every step,
-    which is the default of engines."""
+    """Meshes against sizes. The first trial makes the loss only where somebody reads it; the second records
+    it in every step, which is the default of engines."""
     for trial in _table4(request, targets):
         yield trial
         yield replace(trial, label="loss recorded", record=True)
@@ -81,7 +81,7 @@ def _phases(request: Request, targets: Targets) -> Iterator[tuple[str, Work]]:
 
 
 def _table2(request: Request, targets: Targets) -> Iterator[Trial]:
-    """Every profile: what its limits and its device model make of the graph, and the time of that plan on this device."""
+    """Every profile: what its limits and its device model make of the graph, and its time on this device."""
     names = PROFILES if request.profile is None else (request.profile,)
     for phase, done in _phases(request, targets):
         for name in names:
@@ -105,7 +105,7 @@ def profile_counts(done: Work, name: str, options: PlanOptions) -> dict[str, int
 
 
 def _table3(request: Request, targets: Targets) -> Iterator[Trial]:
-    """The phases, and a material under a known light: its filters are what a cache of what does not change is for."""
+    """The phases, and a material under a known light: a cache keeps its filters."""
     shaded = (("roughness", trial.work) for trial in _shaded(work.roughness)(request, targets))
     for phase, done in (*_phases(request, targets), *shaded):
         for name, options in ABLATION.items():

@@ -31,11 +31,11 @@ from .request import Request
 from .run import trials_of
 from .work import drawn_on, without_values
 
-# `dressi bench model`: what a step of any case is predicted to take on the device of a record, Stage by Stage.
+# `dressi bench model`: the predicted time of a step of any case on the device of a record.
 #
-# No device and no driver is needed: the targets of the optimisations get no values (the fit's pictures are grey discs),
-# since plans depend on sizes and types alone. With ``--measure`` the same steps run on a device, and the time of each
-# Stage stands beside its prediction.
+# No device and no driver is needed: the targets of the optimisations get no values (the fit's pictures are
+# grey discs), since plans depend on sizes and types alone. With ``--measure`` the same steps run on a device,
+# and the time of each Stage stands beside its prediction.
 
 STEPS = 30
 """Steps of which the median time of each Stage is taken."""
@@ -80,8 +80,8 @@ def _plans(request: Request, target: PlanFor) -> Iterator[tuple[str, dict[str, A
 def fit_rounds(
     request: Request, make_scene: Callable[[Mesh, FitOptions], Dataset], make_engine: Callable[[], Engine]
 ) -> Iterator[tuple[str, dict[str, Any], Any, Any]]:
-    """Name, settings, graph and a fresh engine of each round of the fit of each mesh at each size. An engine is closed when the
-    next one is asked for."""
+    """Name, settings, graph and a fresh engine of each round of the fit of each mesh at each size. An engine
+    is closed when the next one is asked for."""
     for model in request.models:
         for size in request.sizes:
             options = FitOptions(

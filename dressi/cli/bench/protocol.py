@@ -1,4 +1,5 @@
-"""How everything is measured: first build apart, 20 warm-up steps, the median of timed batches, rivals in turns."""
+"""What is measured, and how: first build apart, 20 warm-up steps, the median of timed batches, rivals in
+turns."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ MOST_STEPS = 100
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """What the first engine of a trial told. distances: of a traced trial, from the true shape after each step, in units of the
-    mesh."""
+    """What the first engine of a trial told. distances: of a traced trial, from the true shape after each
+    step, in units of the mesh."""
 
     first_build_ms: float
     losses: list[float]
@@ -65,8 +66,8 @@ def measure(
 ) -> list[dict[str, Any]]:
     """Results of trials of one Work: what `dressi bench --json` lists, or ``error``.
 
-    The first engine of each tells how long a build takes and what ``steps`` steps reach. Then engines of all trials,
-    which find everything in the caches, and the peers are timed in turns, all from the same start.
+    The first engine of each tells how long a build takes and what ``steps`` steps reach. Then engines of all
+    trials, which find everything in the caches, and the peers are timed in turns, all from the same start.
     copy: bytes a second of a copy on this device. ``longest_submission_ms`` is that of all trials together.
     """
     device.work.pace.longest = 0.0
@@ -180,11 +181,11 @@ def _peers(trial: Trial) -> tuple[dict[str, Peer], dict[str, dict[str, Any]]]:
 def in_turns(
     groups: Sequence[Sequence[Callable[[int], None]]], batches: int
 ) -> tuple[list[list[float]], list[list[float]]]:
-    """Milliseconds a step of each ``run(steps)``, round by round, and those of processor time that this process, threads
-    of drivers included, spent on it: on a CPU driver all the work, whatever else the machine does.
+    """Milliseconds a step of each ``run(steps)``, round by round, and those of processor time that this
+    process, threads of drivers included, spent on it: on a CPU driver all the work.
 
-    Every round has a batch of each run, in an order of its own, after a step that is not timed, since caches hold what
-    ran before. Batches are equally many steps for all runs of a group.
+    Every round has a batch of each run, in an order of its own, after a step that is not timed, since caches
+    hold what ran before. Batches are equally many steps for all runs of a group.
     """
     runs, lengths = [], []
     for group in groups:
@@ -234,19 +235,19 @@ def _peer_quality(trial: Trial, device: Device, name: str, steps: int) -> dict[s
 
 # How much one way is slower than another: what the rounds say in which both ran, one shortly after the other.
 #
-# What disturbs a machine for longer than a round, other programs for example, falls on both alike and is not in the
-# difference of their times; what disturbs one batch is an outlier, which does not move the median of the differences.
+# What disturbs a machine for longer than a round, other programs for example, falls on both alike and is not
+# in the difference of their times; what disturbs one batch is an outlier, which does not move the median.
 
 Times = Sequence[float] | np.ndarray
 CONFIDENCE = 0.95
 
 
 def difference(times: Times, reference: Times) -> dict[str, Any]:
-    """The median of ``times - reference``, round by round, with the interval of a sign test: ``ms``, ``interval``
-    (None of fewer than six rounds), ``confidence``, ``rounds``.
+    """The median of ``times - reference``, round by round, with the interval of a sign test: ``ms``,
+    ``interval`` (None of fewer than six rounds), ``confidence``, ``rounds``.
 
-    The interval assumes nothing about the distribution: of n differences that fall on either side of their true median
-    by the toss of a coin, the k smallest and the k largest lie outside of it.
+    The interval assumes nothing about the distribution: of n differences that fall on either side of their
+    true median by the toss of a coin, the k smallest and the k largest lie outside of it.
     """
     differences = np.sort(np.subtract(times, reference))
     k = _left_out(len(differences))
@@ -256,7 +257,7 @@ def difference(times: Times, reference: Times) -> dict[str, Any]:
 
 
 def _left_out(n: int) -> int:
-    """The largest k such that fewer than k of n coins show heads, or fewer than k tails, with 1 - CONFIDENCE at most."""
+    """The largest k such that P(fewer than k of n coins show heads, or tails) is at most 1 - CONFIDENCE."""
     below, k = 1.0, 0
     while 2 * below <= (1 - CONFIDENCE) * 2.0**n:
         k += 1

@@ -24,9 +24,10 @@ MOST_PIXELS = 1 << 28
 class Defaults:
     """What a case does by itself.
 
-    sizes, textures: pixels of the window and texels of the texture, along a side.  form: of HardSoftRas; the tables that show
-    what packing does keep to the paper's, which needs most passes.  gradient: of textures; exact sums need more memory than many
-    drivers give the largest ones.  batches: timed ones; many where small differences are the question.
+    sizes, textures: pixels of the window and texels of the texture, along a side.  form: of HardSoftRas; the
+    tables that show what packing does keep to the paper's, which needs most passes.  gradient: of textures;
+    exact sums need more memory than many drivers give the largest ones.  batches: timed ones; many where
+    small differences are the question.
     """
 
     sizes: tuple[int, ...] = (256,)
@@ -136,7 +137,7 @@ class Request:
         target: str | None = None,
         **rest: Any,
     ) -> Request:
-        """The options of the command line, None for what the case decides. Raises InputError, with the cure."""
+        """The options of the command line, None for what the case decides. Raises InputError."""
         if case not in PREDICTED:
             raise InputError(f"there is no case {case!r}; there are {', '.join(PREDICTED)}")
         usual = DEFAULTS[case]
@@ -186,8 +187,8 @@ def check_model(case: str, predicted: str | None, device_model: str | None, meas
 
 
 def check_all(predicted: str | None, refused: dict[str, Any]) -> None:
-    """Whether the arguments go together with `bench all`. refused: values of options that it does not have, by name, None or
-    False where they were not given. Raises InputError."""
+    """Whether the arguments go together with `bench all`. refused: values of options that it does not have,
+    by name, None or False where they were not given. Raises InputError."""
     if predicted is not None:
         raise InputError(
             f"`bench all` takes no second case {predicted!r}; `bench {predicted}` measures it alone"

@@ -52,9 +52,9 @@ def run_bench(request: Request) -> list[dict[str, Any]]:
 
 
 def measured(request: Request) -> tuple[list[dict[str, Any]], list[DressiError]]:
-    """The results of all trials on all devices that are asked for, and what devices failed with as a whole. A trial that
-    fails is a result with an ``error`` and its ``exception``. Raises DressiErrors where the one device that is asked for
-    cannot be used."""
+    """The results of all trials on all devices that are asked for, and what devices failed with as a whole. A
+    trial that fails is a result with an ``error`` and its ``exception``. Raises DressiErrors where the one
+    device that is asked for cannot be used."""
     several = request.device == "all"
     wanted = [device.index for device in list_devices()] if several else [request.device]
     results: list[dict[str, Any]] = []
@@ -81,7 +81,7 @@ def measured(request: Request) -> tuple[list[dict[str, Any]], list[DressiError]]
 
 
 def trials_of(request: Request, targets: Targets) -> Iterator[Trial]:
-    """The trials of a case, planned with the limits and the model of the profile that was asked for, if any."""
+    """The trials of a case, planned with the limits and the model of the requested profile, if any."""
     for trial in CASES[request.case](request, targets):
         yield for_profile(trial, request.profile) if request.profile and trial.limits is None else trial
 
@@ -131,7 +131,7 @@ def _head(request: Request, trial: Trial, device: Device) -> dict[str, Any]:
 
 
 def planned_for(trial: Trial, device: Device) -> dict[str, Any]:
-    """Whose limits and device model the trial is planned with, and which options differ from the shipped ones."""
+    """Whose limits and device model the trial is planned with, and the options that are not shipped."""
     name = next((name for name, limits in PROFILES.items() if limits is trial.limits), None)
     shipped = asdict(DEFAULT)
     return {
@@ -144,7 +144,7 @@ def planned_for(trial: Trial, device: Device) -> dict[str, Any]:
 def _agreement(
     reference: dict[str, np.ndarray], first: dict[str, Any], values: dict[str, np.ndarray], result: dict[str, Any]
 ) -> dict[str, Any]:  # fmt: skip
-    """How far the first images, gradients and the last losses are apart, as parts of the largest of the reference.
+    """Differences of first images, first gradients and last losses, as parts of the reference's largest.
 
     ``<name>_share``: the share of the texels that differ by more than 1e-3 of it.
     """
@@ -303,7 +303,8 @@ def _peer(name: str, peer: dict[str, Any]) -> str:
 
 
 def draw_curves(path: Path, results: Sequence[dict[str, Any]]) -> None:
-    """Distances from the true shape, or losses, of all results over the steps, a panel for each label, a line for each device."""
+    """Distances from the true shape, or losses, over the steps: a panel for each label, a line for each
+    device."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -100,14 +100,14 @@ def _synthesis(x: Any, halved: Any, doubled: Any, inverse_root: Any) -> Any:
 # The training steps of this folder by Halide on the processor, with its own gradients and schedules.
 
 SCHEDULER = "Li2018"
-"""The autoscheduler that Halide has for gradients (Differentiable programming for image processing, SIGGRAPH 2018)."""
+"""Halide's autoscheduler for gradients (Differentiable programming for image processing, 2018)."""
 Algorithm = Callable[..., None]
-"""Of the package halide, the Func to define, its Vars, and the Funcs of the parameters. Axes count from the innermost one."""
+"""Takes the package halide, the Func to define, its Vars (innermost first) and the parameters' Funcs."""
 
 
 class Halide:
-    """The same step by Halide: ``propagate_adjoints`` makes the gradients, its autoscheduler the schedule. Raises DeviceError
-    where the package halide cannot be imported."""
+    """The same step by Halide: ``propagate_adjoints`` makes the gradients, its autoscheduler the schedule.
+    Raises DeviceError where the package halide cannot be imported."""
 
     def __init__(self, algorithm: Algorithm, parameters: Sequence[np.ndarray], target: np.ndarray):
         try:
@@ -174,8 +174,8 @@ WIDTH = 5
 
 
 def convolution(size: Size, request: Request) -> Training:
-    """A layer of a network with as many channels out as in: forward, and gradients and updates of both kernel and image. With
-    ``depthwise`` every channel has a kernel of its own."""
+    """A layer of a network with as many channels out as in: forward, and gradients and updates of both kernel
+    and image. With ``depthwise`` every channel has a kernel of its own."""
     width, height = size
     views, channels, kernel = request.views, request.channels, request.kernel
     groups = channels if request.depthwise else 1
@@ -277,8 +277,9 @@ ROWS = 3
 
 
 def slicing(size: Size, request: Request) -> Training:
-    """Grid, guide and image are trained. Every texel takes a matrix between eight of the grid's: columns and rows by the place,
-    depths by the guide. Hats, 1 at a cell and 0 at its neighbours, weigh all depths, so that every gradient is a contraction."""
+    """Grid, guide and image are trained. Every texel takes a matrix between eight of the grid's: columns and
+    rows by the place, depths by the guide. Hats, 1 at a cell and 0 at its neighbours, weigh all depths, so
+    that every gradient is a contraction."""
     (width, height), views = size, request.views
     across, down = cells(width), cells(height)
     random = np.random.default_rng(0)
@@ -357,7 +358,8 @@ def planes(values: np.ndarray, name: str) -> Variable:
 
 
 class Training(NamedTuple):
-    """What is trained: ``made`` of the parameters comes near the target, in mean squares. peers: who does the same."""
+    """What is trained: ``made`` of the parameters approaches the target in mean squares. peers: who does the
+    same."""
 
     settings: dict[str, Any]
     made: Variable

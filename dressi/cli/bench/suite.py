@@ -21,7 +21,7 @@ from .names import CASES, RIVALS
 from .request import DEFAULTS, Request
 from .run import measured
 
-# The folder of `dressi bench all`: a file a unit, and ``bench.json``, which says what was asked for and how it goes.
+# The folder of `dressi bench all`: a file a unit, and ``bench.json``, the request and its state.
 
 TRIES = 2
 """How often a unit that ends the whole program is tried."""
@@ -29,15 +29,15 @@ TRIES = 2
 
 @dataclass
 class SuiteFolder:
-    """state: what the manifest holds: the options, the units that are done, and how often each was begun without an end."""
+    """state: what the manifest holds: the options, the units that are done, and how often each was begun."""
 
     path: Path
     state: dict[str, Any]
 
     @classmethod
     def open(cls, path: Path, options: dict[str, Any], fresh: bool) -> SuiteFolder:
-        """The folder, made where it is not there. fresh: whether results of before are measured again. Raises InputError:
-        results of other options, a damaged manifest, a place that cannot be written."""
+        """The folder, made where it is not there. fresh: whether results of before are measured again. Raises
+        InputError: results of other options, a damaged manifest, a place that cannot be written."""
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -129,8 +129,8 @@ class Processor:
 def run_suite(out: Path, given: dict[str, Any], *, fresh: bool = False) -> int:
     """Measures, writes and shows. given: the options of the command line, None where the cases decide.
 
-    Ctrl-C keeps what was measured, makes the page of that, and returns 130; the same command goes on. Raises InputError and
-    NoDriverError before anything is measured.
+    Ctrl-C keeps what was measured, makes the page of that, and returns 130; the same command goes on. Raises
+    InputError and NoDriverError before anything is measured.
     """
     wanted = units(given)
     for unit in wanted:
@@ -165,7 +165,7 @@ def run_suite(out: Path, given: dict[str, Any], *, fresh: bool = False) -> int:
 
 
 def _results(unit: Unit, folder: SuiteFolder) -> list[dict[str, Any]]:
-    """What the unit measures, or one result with an ``error`` where nothing can be measured. Raises NoDriverError."""
+    """What the unit measures, or one result with an ``error``. Raises NoDriverError."""
     if not folder.begin(unit):
         why = f"the program ended while it measured this; `{unit.command}` alone may show why"
         return [_failure(unit, why)]
@@ -197,8 +197,8 @@ BATCHES = 31
 
 @dataclass(frozen=True)
 class Unit:
-    """A part of a case: one mesh, size and texture.  options: those of `dressi bench`, as texts or numbers, None for what
-    the case decides."""
+    """A part of a case: one mesh, size and texture.  options: those of `dressi bench`, as texts or numbers,
+    None for what the case decides."""
 
     case: str
     options: dict[str, Any]

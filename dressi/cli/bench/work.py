@@ -88,9 +88,9 @@ class Work:
 class Trial:
     """A Work under options, limits and a device model. label: what sets it apart from the others of its case.
 
-    limits, model: to plan with; None are those of the device.  record: whether every step makes the value of the loss, as
-    the steps of ``DressiAD`` do by default.  traced: whether its curve is wanted: losses, and the
-    distance after each of the first steps.
+    limits, model: to plan with; None are those of the device.  record: whether every step makes the value of
+    the loss, as the steps of ``DressiAD`` do by default.  traced: whether its curve is wanted: losses, and
+    the distance after each of the first steps.
     """
 
     work: Work
@@ -103,7 +103,7 @@ class Trial:
     traced: bool = False
 
     def engine(self, device: Device, *, record: bool = False) -> DressiAD:
-        """A fresh engine that optimises; the caller closes it. record: with the value of the loss in every step in any case."""
+        """A fresh engine that optimises; the caller closes it. record: make the loss in every step."""
         engine = DressiAD(device, options=self.options, limits=self.limits, model=self.model)
         self.work.describe(engine, record=record or self.record)
         return engine
@@ -231,7 +231,8 @@ def texture(model: Model, size: Size, texels: int, request: Request, targets: Ta
 
 
 def joint(model: Model, size: Size, texels: int, request: Request, targets: Targets) -> Work:
-    """The last round of a fit: positions and texture together, from pictures of the deformed mesh, a few views a step."""
+    """The last round of a fit: positions and texture together, from a few pictures of the deformed mesh a
+    step."""
     mesh = textured(model.mesh)
     ring = cameras(request.views, size)
     pictures = targets(model, deformed(mesh), ring)
@@ -280,7 +281,7 @@ def _decibel(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-# The optimisations that shade glTF materials under an environment map: a frame, a material step, an environment step.
+# Optimisations that shade glTF materials under an environment map: a frame, a material, the map.
 
 FRAMES = 8
 """Places of the camera that frames are drawn from in turn."""
@@ -291,7 +292,8 @@ GREY = 0.4
 
 
 def shading(model: Model, size: Size, texels: int, request: Request) -> Work:
-    """One frame: rasterised and shaded from a camera that moves in every step. What is optimised is its exposure alone, one
+    """One frame: rasterised and shaded from a camera that moves in every step. What is optimised is its
+    exposure alone, one
     number: the squared difference of the mean light to a grey."""
     mesh, counter = _with_maps(model.mesh, texels), clock()
     pick = ViewBatches(FRAMES * request.views, request.views, counter)
@@ -304,7 +306,7 @@ def shading(model: Model, size: Size, texels: int, request: Request) -> Work:
 
 
 def material(model: Model, size: Size, texels: int, request: Request) -> Work:
-    """Maps of albedo, metallic and roughness from pictures of all views, under a known light: sum-L2 of colours."""
+    """Maps of albedo, metallic and roughness from all views under a known light: sum-L2 of colours."""
     start = np.full((1, texels, texels, 3), GREY)
     albedo = Variable(VEC3, (texels, texels), name="albedo", data=start)
     both = Variable(VEC2, (texels, texels), name="metallic and roughness", data=start[..., :2])
@@ -317,8 +319,8 @@ def material(model: Model, size: Size, texels: int, request: Request) -> Work:
 
 
 def roughness(model: Model, size: Size, texels: int, request: Request) -> Work:
-    """The factor of roughness, one number, from pictures of all views under a known light: sum-L2 of colours. The light is
-    filtered for every roughness once, where what does not change is kept."""
+    """The factor of roughness, one number, from pictures of all views under a known light: sum-L2 of colours.
+    The light is filtered for every roughness once, where what does not change is kept."""
     factor = Variable.of([[GREY]], FLOAT, name="roughness")
     given = {"material": {"roughness": factor}}
     return _recovery(model, size, texels, request, Environment(_sky()), given, [factor], [np.ones((1, 1, 1))])
@@ -385,10 +387,10 @@ VERSION = "0.2.3"
 
 
 class Deodr:
-    """deodr on one thread: antialiased silhouettes of all views, sum-L2 against the masks, Adam on the positions.
+    """deodr on one thread: antialiased silhouettes, sum-L2 against the masks, Adam on the positions.
 
-    mesh: where it starts.  matrices: (N, 4, 4) to clip space.  masks: (N, H, W).  rates: learning rates of Adam from
-    the first to the ``steps``-th step, by a cosine. Raises DeviceError when deodr is not installed.
+    mesh: where it starts.  matrices: (N, 4, 4) to clip space.  masks: (N, H, W).  rates: learning rates of
+    Adam from the first to the ``steps``-th step, by a cosine. Raises DeviceError when deodr is not installed.
     """
 
     def __init__(
@@ -454,7 +456,7 @@ class Deodr:
         self._position = self._position - rate * mean / (np.sqrt(spread) + 1e-8)
 
 
-# What the optimisations of the benchmarks are to reach: pictures drawn on a device, or none where only plans are made.
+# Targets of the optimisations: pictures drawn on a device, or none where only plans are made.
 
 
 class Pictures(NamedTuple):
@@ -471,7 +473,7 @@ class Targets(Protocol):
 
 
 def without_values(model: Model, mesh: Mesh, ring: Cameras) -> None:
-    """Targets of plans, which depend on sizes and types alone: no picture is drawn, and no device is needed."""
+    """Targets of plans, which depend on sizes and types alone: no device is needed."""
 
 
 def drawn_on(device: Device) -> Targets:

@@ -88,7 +88,7 @@ LIMIT = 60.0
 
 
 def judge(ask: Ask, device: int) -> dict[str, Any]:
-    """The facts of a device and what each probe found, each asked in a process of its own with a time limit."""
+    """The facts of a device and the results of all probes, each from a process with a time limit."""
     from .gpu_probes import PROBES
 
     told = ask("facts", str(device), limit=LIMIT)

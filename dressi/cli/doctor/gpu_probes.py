@@ -32,7 +32,7 @@ LONGEST_SUBMISSION = 1.0
 
 @dataclass(frozen=True)
 class Check:
-    """error: the largest difference.  allowed: what is right.  unit: of both.  detail: where and what was found."""
+    """error: the largest difference. allowed: its limit. unit: of both. detail: where, and the values."""
 
     name: str
     error: float
@@ -54,7 +54,7 @@ Pairs = dict[str, tuple[np.ndarray, np.ndarray]]
 
 
 def _both(device: Device, program: Program, steps: int = 1, **how: Any) -> Pairs:
-    """What the device and what NumPy computes of outputs and updated leaves, by name. how: options of ``VulkanExecutor``."""
+    """Outputs and updated leaves by the device and by NumPy, by name. how: options of ``VulkanExecutor``."""
     exact = NumpyExecutor(program)
     exact.run(steps)
     wanted = {**program.outputs, **{str(leaf.name): leaf for leaf, _ in program.updates}}
@@ -153,8 +153,8 @@ def _kinds(device: Device) -> dict[str, DeviceModel]:
 
 
 def mirrored(device: Device) -> list[Check]:
-    """Texels of small images at falling indices, as 4 - x. The constant fits into the field of an instruction; a driver that
-    moves it there may test the rest, -x, against the image and read zeros."""
+    """Texels of small images at falling indices, as 4 - x. The constant fits into the field of an
+    instruction; a driver that moves it there may test the rest, -x, against the image and read zeros."""
     width, height = 5, 4
     image = Variable.of(_noise(12, 1, height, width, low=1.0, high=2.0), FLOAT, name="image")
     stored = image * 2.0
@@ -179,8 +179,8 @@ def mirrored(device: Device) -> list[Check]:
 
 
 def rounding(device: Device) -> list[Check]:
-    """The bits of sums and products, alone and among other operations: Vulkan rounds them correctly and may not fuse them where a
-    shader says ``precise``. The bits of other operations are shown and not judged."""
+    """The bits of sums and products, alone and among other operations: Vulkan rounds them correctly and may
+    not fuse them where a shader says ``precise``. The bits of other operations are shown and not judged."""
     width, height = SIZE
     a, b, c = (Variable.of(_noise(20 + k, 1, height, width), FLOAT, name="abc"[k]) for k in range(3))
     exact = a * b + c
@@ -308,8 +308,8 @@ def submission(device: Device) -> list[Check]:
 
 
 def calibration(device: Device) -> list[Check]:
-    """The measured model beside that of the device's class. It is shown and not judged: a busy machine or sleeping clocks are no
-    fault of a driver, and results do not depend on it."""
+    """The measured model beside that of the device's class. It is shown and not judged: a busy machine or
+    sleeping clocks are no fault of a driver, and results do not depend on it."""
     guess, found = device.record, measure(device, SECONDS)
     rates = [f.name for f in fields(DeviceModel) if f.name.endswith("_rate") or f.name == "bandwidth"]
     checks = []

@@ -312,8 +312,9 @@ OK, NOTE, PROBLEM = "ok", "note", "problem"
 
 @dataclass(frozen=True)
 class Finding:
-    """level: OK, NOTE (dressi runs, but slower or without something), or PROBLEM (it does not run).  topic: what the finding is
-    about; programs read it, so it stays the same from version to version.  text: one sentence, with the cure."""
+    """level: OK, NOTE (dressi runs, but slower or without something), or PROBLEM (it does not run).  topic:
+    what the finding is about; programs read it, so it stays the same from version to version.  text: one
+    sentence, with the cure."""
 
     level: str
     topic: str

@@ -1,4 +1,4 @@
-"""Looks at the Vulkan loader, its drivers and the GLSL compiler in a process of its own: any of them may crash.
+"""Looks at the Vulkan loader, drivers and the GLSL compiler in another process: any of them may crash.
 
     python -m dressi.cli.doctor.probe devices | compiler | step INDEX | facts INDEX | check INDEX PROBE
 
@@ -43,7 +43,7 @@ def ask(
     command: Sequence[str] = PROBE,
     limit: float | None = None,
 ) -> Answer:
-    """What a probe answers. environment: variables that are added. limit: seconds it gets, LONGEST by default."""
+    """What a probe answers. environment: added variables. limit: seconds, LONGEST by default."""
     limit = LONGEST if limit is None else limit
     variables = {**os.environ, **(environment or {})}
     try:
@@ -163,7 +163,7 @@ CONTAINER = (
 
 
 def facts(device: Device) -> dict[str, Any]:
-    """Identity, conformance, memory, queue families, limits, features, formats, device nodes and container settings."""
+    """Identity, conformance, memory, queue families, limits, features, device nodes, container settings."""
     from ...vk.run.host.platforms import find_gpus, hidden_gpus
 
     vk, physical, capabilities = device.vk, device.physical, device.capabilities

@@ -1,4 +1,4 @@
-"""The photographs of `dressi fit --photos`, with the cameras and masks that they come with or that are made."""
+"""The photographs of `dressi fit --photos`, with their cameras and masks, given or made."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ from .request import CAMERAS, QUICK, Request
 
 
 def read_photographs(request: Request, size: tuple[int, int] | None) -> tuple[Photos, MadeMasks | None]:
-    """The photographs at a size, as wide as ``Effort`` says without one, and the masks that were made. Raises InputError."""
+    """The photographs at a size, by default that of ``Effort``, and the masks that were made. Raises
+    InputError."""
     source = request.photos
     assert source is not None
     folder = _frames(request, source) if is_video(source) else source
@@ -67,7 +68,7 @@ def _frames(request: Request, video: Path) -> Path:
 
 
 def _calibration(request: Request, folder: Path, ordered: bool) -> Path | None:
-    """What ``--cameras`` gives or lets be found; None for that of the folder. ordered: whether pictures follow each other."""
+    """What ``--cameras`` gives or finds; None for the folder's own. ordered: pictures follow each other."""
     how = request.cameras
     if how is None:
         if files.has_calibration(folder) or not files.has_pictures(folder):
@@ -97,8 +98,8 @@ FACTS = "placed.json"
 
 
 def with_left_out(request: Request, folder: Path, given: Calibration) -> Calibration:
-    """The calibration with cameras for the photographs that it leaves out; they are kept in the folder of the results. The given one
-    if it leaves none out, or if nothing says where these show the object. Raises InputError."""
+    """The calibration with cameras for the photographs that it leaves out; they are kept in the folder of the
+    results. The given one if it leaves none out, or if their object is not known. Raises InputError."""
     if request.plan or request.masks is not None or request.fit.depth or len(given.views) < LEAST_VIEWS:
         return given
     rest = [view for image in given.left_out if (view := _like(given, image)) is not None]
@@ -131,10 +132,10 @@ def with_left_out(request: Request, folder: Path, given: Calibration) -> Calibra
 
 
 def _placed(request: Request, folder: Path, given: Calibration, rest: Sequence[View]) -> tuple[bytes, int]:
-    """The text of a ``cameras.json`` of all photographs but those that do not show the shape, and how many were placed."""
+    """The text of a ``cameras.json`` of all photographs that show the shape, and how many were placed."""
     known = load_photos(folder, cameras=given, widest=QUICK.width)
     with tempfile.TemporaryDirectory() as temporary:
-        # Where the others were taken from is not known yet: their pictures are read with cameras of other ones.
+        # The new photographs have no cameras yet: they are read with those of others.
         path = Path(temporary) / NAME
         path.write_bytes(files.encode_cameras(_named(folder, [*given.views, *rest]), known.bounds))
         photos = load_photos(folder, cameras=path, widest=QUICK.width)
@@ -209,7 +210,7 @@ class MadeMasks:
         return mask
 
     def write(self, folder: Path) -> None:
-        """PNG files of the photographs' names, to be looked at and, if need be, drawn over. Raises InputError."""
+        """PNG files of the photographs' names, to be looked at or drawn over. Raises InputError."""
         try:
             folder.mkdir(exist_ok=True)
         except OSError as error:

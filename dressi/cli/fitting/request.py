@@ -1,4 +1,4 @@
-"""What is asked of `dressi fit`: the options of the command itself, in one table with those of the fit (``FitOptions``)."""
+"""The options of `dressi fit`: those of the command, in one table with those of the fit (``FitOptions``)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ PHOTO_TEXELS = 3
 
 @dataclass(frozen=True)
 class Request:
-    """The options of the command line. fit: those of the fit; their size and whether it is lit follow from the others.
+    """The options of the command line. fit: those of the fit; size and ``lit`` follow from the others.
 
     A new option of the command is a row here, one of the fit a row of ``FitOptions``. Raises InputError."""
 
@@ -219,7 +219,7 @@ def check_options(request: Request) -> None:
 
 
 def check_files(request: Request) -> None:
-    """Whether the values can be and the files that are named exist, without reading them. Raises InputError."""
+    """Checks values, and that named files exist, without reading them. Raises InputError."""
     if request.size is not None:
         parse_size(request.size)
     for name, path in (("target", request.target), ("init", request.init), ("light", request.light)):

@@ -210,7 +210,7 @@ class MaterialRequest:
     """What the phase starts from: ``light``, or even light where nothing is known of it."""
 
     def recovery(self, moves: bool) -> Recovery:
-        """What the fit does after its texture. moves: whether vertices may move with it, where masks are exact."""
+        """What follows the texture. moves: whether vertices may move where masks are exact."""
         return Recovery(self.options, self.start, moves)
 
 
@@ -263,8 +263,9 @@ class NoWindow:
 
 
 class FitWindow(NoWindow):
-    """A window on the fit. Closing it stops the fit, which can be resumed. A finished fit stays in it until it is closed
-    where a person sits at the terminal; a run of a script ends. Raises InputError where no window can be opened."""
+    """A window on the fit. Closing it stops the fit, which can be resumed. A finished fit stays in it until
+    it is closed where a person sits at the terminal; a run of a script ends. Raises InputError where no
+    window can be opened."""
 
     def __init__(self, title: str):
         from ...viewer import open_canvas
@@ -310,8 +311,8 @@ class FitWindow(NoWindow):
 
 
 class Bar:
-    """Progress on stderr: what is done now, IoU and PSNR of the training views, steps per second. The loss is not shown: it rises
-    when the radius shrinks."""
+    """Progress on stderr: what is done now, IoU and PSNR of the training views, steps per second. The loss is
+    not shown: it rises when the radius shrinks."""
 
     def __init__(self, resume: bool):
         self._resume, self._bar, self._unseen = resume, None, False
@@ -353,12 +354,12 @@ def _inside(values: dict[str, Any]) -> str:
 
 
 ALIKE, OUTLINED = 21.0, 0.95
-"""Photographs contradict each other where training pictures reach fewer decibels than ALIKE inside of both masks, with exposures
-solved for, although their IoU is at least OUTLINED."""
+"""Photographs contradict each other where training pictures reach fewer decibels than ALIKE inside of both
+masks, with exposures solved for, although their IoU is at least OUTLINED."""
 
 
 def disagreement(report: dict[str, Any]) -> str | None:
-    """Why photographs may contradict each other, in a sentence; None where they do not, and for pictures of a mesh."""
+    """Why photographs may contradict each other, in a sentence; None where they do not."""
     train = report["metrics"]["train"]
     # Reports of pictures of a mesh have no "confidence".
     if "confidence" not in report or "material" in report or train["exposed_inside"] is None:

@@ -23,7 +23,7 @@ from ..fitting.run import Bar, run_fit
 from ..interrupt import Stop
 
 LOG = "log.txt"
-"""In the folder of an object: what `dressi fit` would print, and the traceback of a mistake of the program."""
+"""In the folder of an object: what `dressi fit` would print, and tracebacks."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Job:
 class Ended:
     """What became of one attempt. state: done, failed, stopped, or lost where another attempt may succeed.
 
-    seconds: how long the attempt took, None where nobody tells.  iou, psnr (in dB): of the held-out views, or of the training views
-    where there are no others; None where they are not known.  failure: a sentence.
+    seconds: how long the attempt took, None where nobody tells.  iou, psnr (in dB): of the held-out views, or
+    of the training views where there are no others; None where they are not known.  failure: a sentence.
     """
 
     state: str
@@ -62,7 +62,7 @@ Work = Callable[[Job, Callable[[Progress], None], Callable[[], bool]], Ended]
 
 
 def run_job(job: Job, report: Callable[[Progress], None], stop: Callable[[], bool]) -> Ended:
-    """Fit one object into its folder, going on from its checkpoint where ``request.resume`` is set and there is one.
+    """Fit one object into its folder, from its checkpoint if ``request.resume`` is set and there is one.
 
     Raises nothing but KeyboardInterrupt and SystemExit.
     """
@@ -96,7 +96,7 @@ def run_job(job: Job, report: Callable[[Progress], None], stop: Callable[[], boo
 
 
 def _fit(request: Request, report: Callable[[Progress], None], stop: Callable[[], bool]) -> int:
-    # The folder's checkpoint may be of an earlier run with other options, which a killed worker must not go on from.
+    # A killed worker must not go on from a checkpoint of an earlier run with other options.
     if not request.resume and (request.out / CHECKPOINT).is_file():
         set_aside(request.out)
     resumes = request.resume and (request.out / CHECKPOINT).is_file()
@@ -153,8 +153,8 @@ class Asked(Stop):
 def usable(wanted: Sequence[str]) -> list[str]:
     """Indices, as text, of the devices of this machine that workers share.
 
-    wanted: names or indices; without any the best device, and the others of its kind where that is a GPU: two drivers for the
-    same processor only get in each other's way. Raises DressiErrors.
+    wanted: names or indices; without any the best device, and the others of its kind where that is a GPU: two
+    drivers for the same processor only get in each other's way. Raises DressiErrors.
     """
     from ...config import config
     from ...vk.run.device.choose import choose, list_devices

@@ -26,7 +26,7 @@ _RESERVED = re.compile(
 def read_list(path: Path, defaults: Request) -> list[Job]:
     """The jobs of a list, one a row, in its order; every row is checked, and no mesh or picture is read.
 
-    defaults: the command line, whose options hold where a cell is empty.  Raises InputError that names the row.
+    defaults: the command line, whose options hold where a cell is empty. Raises InputError with the row.
     """
     header, rows = _read(path)
     columns = _columns(header, path)

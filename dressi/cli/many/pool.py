@@ -54,14 +54,14 @@ class Pool(Protocol):
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None: ...
 
     def start(self, worker: int, job: Job) -> None:
-        """Give a worker without a job one; a dead worker is replaced. Raises DressiError where that is impossible."""
+        """Give a worker without a job one; a dead worker is replaced. Raises DressiError."""
         ...
 
     def host(self, worker: int) -> str: ...
 
     def events(self, seconds: float) -> list[Event]:
-        """What was said since the last call, after waiting at most so long for the first. Raises DressiError when the
-        workers cannot be reached any more."""
+        """What was said since the last call, after waiting at most so long for the first. Raises DressiError
+        when the workers cannot be reached any more."""
         ...
 
     def stop(self) -> None:
@@ -70,7 +70,8 @@ class Pool(Protocol):
 
 
 class ProcessPool:
-    """Processes started with the 'spawn' method. devices: of each worker, None for what the job says.  work: picklable."""
+    """Processes started with the 'spawn' method. devices: of each worker, None for the job's own. work:
+    picklable."""
 
     def __init__(self, devices: Sequence[str | None], work: Work):
         self.size, self._devices, self._work = len(devices), devices, work
@@ -146,7 +147,8 @@ class ProcessPool:
 def _quiet() -> Iterator[None]:
     """Processes started in the block do not get the terminal's Ctrl-C: the parent passes it on.
 
-    multiprocessing starts its resource tracker with the first process, and unblocks SIGINT then: it must run before.
+    multiprocessing starts its resource tracker with the first process, and unblocks SIGINT then: start it
+    before.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -183,11 +185,12 @@ def serve(connection: Connection, work: Work) -> None:
             connection.send(work(job, report, stop))
 
 
-# Workers as actors of a ray cluster (the extra ``ray``): each is a process somewhere in it, with an engine of its own.
+# Workers as actors of a ray cluster (the extra ``ray``): each is a process with an engine of its own.
 
 T = TypeVar("T")
 LOOK = 5.0
-"""Seconds between two polls of the cluster. Its loss must be found before ray ends this process, which it does after 60 s."""
+"""Seconds between two polls of the cluster. Its loss must be found before ray ends this process: after 60
+s."""
 ANSWER = 20.0
 """Seconds after which a cluster that does not answer is gone."""
 GRACE = 10.0
@@ -265,10 +268,11 @@ class _Actor:
 
 
 class RayPool:
-    """folder: that all machines share.  wanted: names of devices, as of ``usable``.  size: None for one worker on each GPU
-    that ray knows of, or on each machine.
+    """folder: that all machines share.  wanted: names of devices, as of ``usable``.  size: None for one
+    worker on each GPU that ray knows of, or on each machine.
 
-    Without RAY_ADDRESS and without a cluster that was started here, ray starts one of this machine alone. Raises DressiErrors.
+    Without RAY_ADDRESS and without a cluster that was started here, ray starts a local one. Raises
+    DressiErrors.
     """
 
     def __init__(self, folder: Path, wanted: Sequence[str], size: int | None, work: Work):
@@ -300,7 +304,7 @@ class RayPool:
     def _make(self) -> _Actor:
         """Raises DressiErrors."""
         ray = self._ray
-        # One actor counts as a CPU where it is placed, and as none while it runs, so that any number of them starts.
+        # An actor needs a CPU to be placed and none while it runs, so that any number of them starts.
         actor = ray.remote(Worker).options(max_concurrency=4, scheduling_strategy="SPREAD").remote(self._work)
         try:
             host = ray.get(actor.host.remote(list(self._wanted), self._mark), timeout=START)

@@ -1,4 +1,5 @@
-"""Gives the workers of a pool their jobs until all are done, failed or stopped, and keeps the table of what became of them."""
+"""Gives the workers of a pool their jobs until all are done, failed or stopped, and keeps the table of
+results."""
 
 from __future__ import annotations
 
@@ -37,8 +38,8 @@ FAILED = 1
 def run_jobs(jobs: Sequence[Job], table: Table, make_pool: Callable[[], Pool]) -> int:
     """Run the jobs and keep the table; the exit code: 0 all done, 1 some failed, 130 or 143 stopped.
 
-    A job whose worker died, or lost its device, goes on from its checkpoint in another attempt. Raises a DressiError, after the
-    table is written, when the workers cannot be reached any more.
+    A job whose worker died, or lost its device, goes on from its checkpoint in another attempt. Raises a
+    DressiError, after the table is written, when the workers cannot be reached any more.
     """
     with Stop() as stop:
         # In the block, so that a pool that is stopped while it starts leaves nothing behind.
@@ -127,7 +128,7 @@ class Scheduler:
 
 
 class Shown:
-    """A bar on stderr with the number of objects and what the workers are at; a line for each object that fails."""
+    """A bar on stderr: the number of objects and the workers' progress; a line for each failure."""
 
     def __init__(self, jobs: Sequence[Job], table: Table):
         total = len(table.entries)
@@ -201,8 +202,8 @@ _MOST_BYTES = 256 << 20
 
 @dataclass
 class Entry:
-    """An object. state: waiting, running, done, failed or stopped.  seconds: how long its last attempt took.  failure: why it
-    failed or stopped, a sentence."""
+    """An object. state: waiting, running, done, failed or stopped.  seconds: how long its last attempt took.
+    failure: why it failed or stopped, a sentence."""
 
     name: str
     state: str = "waiting"
@@ -225,7 +226,7 @@ class Table:
         self._warned = False
 
     def take_over(self) -> set[str]:
-        """Names of the jobs that an earlier run has done with the same options and whose results are there."""
+        """Names of the jobs with results of an earlier run with the same options."""
         done = set()
         for name, entry in _earlier(self.folder / JSON).items():
             same = name in self.entries and (entry.state, entry.key) == ("done", self.entries[name].key)
@@ -252,7 +253,7 @@ class Table:
         self.write()
 
     def write(self) -> None:
-        """A full disk is no reason to stop the fits: the first failure warns, and the next change tries again."""
+        """A full disk does not stop the fits: the first failure warns, and the next change tries again."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         shown = [field.name for field in fields(Entry) if field.name != "key"]

@@ -39,8 +39,9 @@ def draw(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Masks (N, H, W) in [0, 1], and linear colours (N, H, W, 3) on black, both float32: those of ``render``.
 
-    samples: per pixel, at ``sample_offsets``; mask and colour are their means in linear light. A single sample lies at the
-    centre of the pixel, so that masks of opaque surfaces are 0 or 1.  light: in the world, infinitely far from a single mesh.
+    samples: per pixel, at ``sample_offsets``; mask and colour are their means in linear light. A single
+    sample lies at the centre of the pixel, so that masks of opaque surfaces are 0 or 1.  light: in the world,
+    infinitely far from a single mesh.
     None: unlit. Textures are read trilinearly, each sample for its part of the pixel. Raises InputError.
     """
     matrices = cameras.matrices
@@ -78,7 +79,7 @@ def draw(
 
 
 def sample_offsets(samples: int) -> np.ndarray:
-    """(samples, 2) places in [-1/2, 1/2): points of Hammersley, relative to the centre of the pixel, in pixels.
+    """(samples, 2) places in [-1/2, 1/2): points of Hammersley, in pixels from the centre of the pixel.
 
     All abscissas differ, so that an edge of any direction passes between many samples. Raises InputError.
 
@@ -94,7 +95,8 @@ def sample_offsets(samples: int) -> np.ndarray:
 
 
 def shifted(matrices: np.ndarray, offset: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Matrices (N, 4, 4) to clip space that move what lies at ``offset`` (2,), in pixels from the centre of a pixel, to the centre."""
+    """Matrices (N, 4, 4) to clip space that move what lies at ``offset`` (2,), in pixels, to the centre of a
+    pixel."""
     moved = np.array(matrices)
     moved[:, :2] -= (2 * offset / size)[:, None] * moved[:, 3:]
     return moved
@@ -119,7 +121,7 @@ def surface_level(
     texels: tuple[int, int],
     samples: float = 1.0,
 ) -> Variable:
-    """FLOAT: the ``uv_level`` at each pixel of a texture of so many ``texels``; arguments otherwise as ``surface_uv``."""
+    """FLOAT: the ``uv_level`` at each pixel of a texture of so many ``texels``; else as ``surface_uv``."""
     assert mesh.uvs is not None and mesh.uv_faces is not None
     slopes = barycentric_slopes(clip, corners(face, faces), size)
     at = corners(face, list_leaf("uv_faces", IVEC3, mesh.uv_faces))
@@ -163,7 +165,7 @@ GAP = 2
 def compare(targets: np.ndarray, results: np.ndarray, gap: int = GAP) -> np.ndarray:
     """One linear image (H', W', 3): rows target, result, difference; a column for each of N views.
 
-    targets, results: (N, H, W, 3) linear. The difference is the absolute one of the sRGB codes, as it is seen.
+    targets, results: (N, H, W, 3) linear. The difference is the absolute one of the sRGB codes.
     """
     difference = np.abs(linear_to_srgb(targets) - linear_to_srgb(results))
     rows = [np.asarray(targets), np.asarray(results), srgb_to_linear(difference)]
@@ -179,7 +181,7 @@ def compare(targets: np.ndarray, results: np.ndarray, gap: int = GAP) -> np.ndar
 def save_losses(
     path: Path, losses: Sequence[tuple[str, float]], quality: Sequence[tuple[int, float, float | None]] = ()
 ) -> None:
-    """PNG of the losses of each phase by step, on a logarithmic scale; below them IoU and PSNR (step, IoU, PSNR), if any."""
+    """PNG of the losses of each phase by step, on a logarithmic scale; below, if any, (step, IoU, PSNR)."""
     from matplotlib.figure import Figure  # not pyplot, which takes longer to import
     from matplotlib.ticker import LogFormatterSciNotation
 
@@ -194,7 +196,7 @@ def save_losses(
     if losses:
         axes.legend()
     axes.grid(alpha=0.3)
-    # Within a decade, labels between the powers of ten, such as 2 x 10^-2, are as wide as the margin: write them short.
+    # Within a decade, labels between the powers of ten, such as 2 x 10^-2, are too wide: write them short.
     axes.yaxis.set_minor_formatter(LogFormatterSciNotation(labelOnlyBase=False, minor_thresholds=(1, 0.3)))
     axes.tick_params(axis="y", which="minor", labelsize=7)
     if quality:

@@ -1,4 +1,4 @@
-"""``render``: from a mesh to a picture, differentiable if an argument is a Variable; and the checks of its arguments."""
+"""``render``: from a mesh to a picture, differentiable if an argument is a Variable."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ def render(
     outputs: Sequence[str] = ("colour", "mask"),
     **options: Any,
 ) -> Any:
-    """A picture of a mesh: arrays (``Pixels``), or differentiable images (``Picture``) when an argument is a Variable.
+    """A picture of a mesh: arrays (``Pixels``), or differentiable images (``Picture``) when an argument is a
+    Variable.
 
     ::
 
@@ -73,47 +74,51 @@ def render(
         picture = render(mesh, cameras, positions=positions)          # positions: a Variable
         loss = F.mean(F.square(picture.mask - picture.soft_target(masks)))
 
-    mesh: a ``Mesh``, a ``Scene`` of several with a material and a place each, a pair (positions, faces), a ``Geometry``, strands or
-    points, or a list of meshes. A pair has no surface: its colours, uvs, texture and material are arguments. Those of a scene
-    belong to its nodes.
-    cameras: a ``Camera``, ``Cameras`` or a list of them, ``Poses``, ``Views`` (``camera.with_view``), or matrices from
-    the world to Vulkan's clip space, (4, 4), (N, 4, 4) or MAT4 1x1 with N tiles, with a ``size``. Left out: a view that
-    frames the mesh.  size: (W, H) in pixels, that of the cameras by default.
-    positions: (V, 3), (N, V, 3) or a VEC3 list, instead of the mesh's.  to_world: a rigid or affine motion of the mesh,
-    or of a scene as a whole, (4, 4), (N, 4, 4) or MAT4.
-    colours: linear, (V, 3) or a VEC3 list, one a vertex.  texture: linear, (H, W, 3) or a VEC3 Variable, with ``uvs``,
-    (U, 2) or a VEC2 list, one a vertex or numbered by ``uv_faces`` (F, 3).  The albedo is the product of those given
-    and of the colour of the mesh.
-    material: parts of the glTF material that replace those of the mesh, by name: texture, metallic, roughness, normal (of a map,
-    in [-1, 1]), emission and others (``drawing.scenes.images.MATERIAL``); each one value, an image that is looked up at the UVs, or
-    a Variable of either. Or a ``Material``, or a surface of one's own, a ``Bsdf``, whose fields are such values.
-    light: "headlight" (from the camera), a direction towards the light in the world, a ``Light``, or None: the albedo as
-    it is. ``DirectionalLight``, ``PointLight``, ``Environment`` and others shade the material; several in a list.
-    Both sides of faces are lit.  shader: instead of a light, a function of the ``SurfacePoint`` that gives a
-    colour; Variables that it uses count as arguments.  smooth: whether normals are interpolated from the vertices
-    (those of the file if it has some); False takes normals of the faces.
+    mesh: a ``Mesh``, a ``Scene`` of several with a material and a place each, a pair (positions, faces), a
+    ``Geometry``, strands or points, or a list of meshes. A pair has no surface: its colours, uvs, texture and
+    material are arguments. Those of a scene belong to its nodes.
+    cameras: a ``Camera``, ``Cameras`` or a list of them, ``Poses``, ``Views`` (``camera.with_view``), or
+    matrices from the world to Vulkan's clip space, (4, 4), (N, 4, 4) or MAT4 1x1 with N tiles, with a
+    ``size``. Left out: a view that frames the mesh.  size: (W, H) in pixels, that of the cameras by default.
+    positions: (V, 3), (N, V, 3) or a VEC3 list, instead of the mesh's.  to_world: a rigid or affine motion of
+    the mesh, or of a scene as a whole, (4, 4), (N, 4, 4) or MAT4.
+    colours: linear, (V, 3) or a VEC3 list, one a vertex.  texture: linear, (H, W, 3) or a VEC3 Variable, with
+    ``uvs``, (U, 2) or a VEC2 list, one a vertex or numbered by ``uv_faces`` (F, 3).  The albedo is the
+    product of those given and of the colour of the mesh.
+    material: parts of the glTF material that replace those of the mesh, by name: texture, metallic,
+    roughness, normal (of a map, in [-1, 1]), emission and others (``drawing.scenes.images.MATERIAL``); each
+    one value, an image that is looked up at the UVs, or a Variable of either. Or a ``Material``, or a surface
+    of one's own, a ``Bsdf``, whose fields are such values.
+    light: "headlight" (from the camera), a direction towards the light in the world, a ``Light``, or None:
+    the albedo as it is. ``DirectionalLight``, ``PointLight``, ``Environment`` and others shade the material;
+    several in a list. Both sides of faces are lit.  shader: instead of a light, a function of the
+    ``SurfacePoint`` that gives a colour; Variables that it uses count as arguments.  smooth: whether normals
+    are interpolated from the vertices (those of the file if it has some); False takes normals of the faces.
     filter: of textures: "bilinear", or "trilinear", which filters the texels of a pixel by mip levels.
     Derivatives include those through the level.
     background: linear, a number, (3,), (H, W, 3) or a Variable; default black.
     samples: each pixel is the mean of samples x samples; 1 to 16.
-    radius: of the soft silhouette, a fraction of the image height: a number or a FLOAT 1x1; by default 0.02, at least 3
-    pixels.  form: "outer", "contour", "face", "antialias" (``hard_soft_ras``, which has the options) or "hard". Default: "outer" if
-    a radius is given, or if positions, cameras or to_world are Variables, else "hard". Take "contour" for losses of colours, depths
-    or normals of what hides itself or other things; against photographs and other measured pictures its minimum is off by 0.3
-    radii, so that the last steps are for "antialias". Faces of a node that meet at equal positions are one surface to these forms,
-    whether or not they share vertices; smooth normals need shared ones (``mesh.weld``).
-    cull: "none" or "back".  transparency: how many transparent surfaces a pixel shows, from 1 to 16, sorted by their depth at its
-    centre; ``picture.missed`` tells where there are more, and arrays warn. All forms but "face" draw them; "antialias" is then the
-    default instead of "outer". "moments" sums all of them in no order, over the opaque ones by any form: nearly the same colours,
-    and no derivatives of their silhouettes.  outputs: the images of ``Pixels`` that are computed together.
+    radius: of the soft silhouette, a fraction of the image height: a number or a FLOAT 1x1; by default 0.02,
+    at least 3 pixels.  form: "outer", "contour", "face", "antialias" (``hard_soft_ras``, which has the
+    options) or "hard". Default: "outer" if a radius is given, or if positions, cameras or to_world are
+    Variables, else "hard". Take "contour" for losses of colours, depths or normals of what hides itself or
+    other things; against photographs and other measured pictures its minimum is off by 0.3 radii, so that the
+    last steps are for "antialias". Faces of a node that meet at equal positions are one surface to these
+    forms, whether or not they share vertices; smooth normals need shared ones (``mesh.weld``).
+    cull: "none" or "back".  transparency: how many transparent surfaces a pixel shows, from 1 to 16, sorted
+    by their depth at its centre; ``picture.missed`` tells where there are more, and arrays warn. All forms
+    but "face" draw them; "antialias" is then the default instead of "outer". "moments" sums all of them in no
+    order, over the opaque ones by any form: nearly the same colours, and no derivatives of their silhouettes.
+    outputs: the images of ``Pixels`` that are computed together.
 
-    All computation is in linear light; only ``Pixels.srgb`` and ``save`` convert to sRGB.  N meshes (positions, to_world)
-    with one camera, one mesh with N cameras, and N with N make N tiles. A list of meshes gives a list of separate
-    pictures, with one camera or one for each mesh. With one camera, arrays have no axis of views.
+    All computation is in linear light; only ``Pixels.srgb`` and ``save`` convert to sRGB.  N meshes
+    (positions, to_world) with one camera, one mesh with N cameras, and N with N make N tiles. A list of
+    meshes gives a list of separate pictures, with one camera or one for each mesh. With one camera, arrays
+    have no axis of views.
 
-    Differentiable in positions, to_world, cameras (matrices), colours, uvs, texture, material, light, background and radius.
-    Raises InputError: faces out of range, a texture without texture coordinates, NaN, shapes that do not fit, a mesh that
-    is behind all cameras.
+    Differentiable in positions, to_world, cameras (matrices), colours, uvs, texture, material, light,
+    background and radius. Raises InputError: faces out of range, a texture without texture coordinates, NaN,
+    shapes that do not fit, a mesh that is behind all cameras.
 
     >>> from dressi import Variable
     >>> from dressi.render import primitives
@@ -177,8 +182,8 @@ def render(
         if not set(traversal.leaves([picture.colour])) <= set(own.values()):
             return picture
     values = {name: value for name, value in given.items() if isinstance(value, Values)}
-    # A form that draws edges derives them from the faces and from the vertices that lie at one place: another topology is another
-    # graph.
+    # A form that draws edges derives them from the faces and from the vertices that lie at one place: another
+    # topology is another graph.
     topology = values["faces"].array.tobytes() if DRAWABLE[form].draws_edges else b""
     topology += b"" if places is None else places.tobytes()
     layers = transparency if scene.recipe.transparent and isinstance(transparency, int) else 0
@@ -223,7 +228,7 @@ DRAWABLE: dict[str, Form] = {**FORMS, HARD.name: HARD}
 
 @dataclass(frozen=True)
 class Maker:
-    """Makes a ``Picture`` from its Variables. Holds everything that is not an image; equal makers make equal graphs."""
+    """Makes a ``Picture`` from its Variables. Holds all but images; equal makers make equal graphs."""
 
     scene: SceneRecipe
     size: Size
@@ -288,7 +293,7 @@ class Maker:
 
 
 def _transmittance(looks: Sequence[Look], surface: Surface) -> Variable:
-    """VEC3: the transmittance of transparent looks at a surface that is not seen by the camera, 0 elsewhere."""
+    """VEC3: the transmittance of transparent looks at a surface that others than the camera see, else 0."""
     total = F.constant((0.0, 0.0, 0.0))
     whole = SurfacePoint(Look(looks[0].view, {}, looks[0].smooth), surface)
     for look in looks:

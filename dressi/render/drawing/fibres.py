@@ -48,7 +48,7 @@ class Fibres:
 
 
 def split_nodes(scene: Scene, to_world: Any) -> tuple[Scene, list[Fibres], np.ndarray]:
-    """The nodes of surfaces as a scene, those of strands and points, and the numbers of the former in the whole scene."""
+    """The nodes of surfaces as a scene, those of strands and points, and the former's numbers."""
     numbers, fibres = [], []
     for k, node in enumerate(scene):
         if isinstance(node.geometry, (StrandGeometry, PointGeometry)):
@@ -62,7 +62,7 @@ def split_nodes(scene: Scene, to_world: Any) -> tuple[Scene, list[Fibres], np.nd
 
 
 def places_of(surfaces: np.ndarray | None, found: Sequence[Fibres]) -> np.ndarray | None:
-    """(P, 3): vertices, and the corners of the boxes around strands and points; None where some are not known."""
+    """(P, 3): vertices, and the corners of the boxes around strands and points; None if not known."""
     try:
         boxes = [np.stack(one.shape.bounds()) for one in found]
     except InputError:
@@ -71,8 +71,8 @@ def places_of(surfaces: np.ndarray | None, found: Sequence[Fibres]) -> np.ndarra
 
 
 def _bounding(found: Sequence[Fibres]) -> Node:
-    """A triangle without area across the box around all points, for scenes without a surface: cameras and shadows look at it, and no
-    pixel shows it. A Variable where the box is not known."""
+    """A triangle without area across the box around all points, for scenes without a surface: cameras and
+    shadows look at it, and no pixel shows it. A Variable where the box is not known."""
     places = places_of(np.zeros((0, 3)), found)
     if places is None:
         corners: Any = F.expand(F.constant((0.0, 0.0, 0.0)), 1, (2, 1))
@@ -82,7 +82,7 @@ def _bounding(found: Sequence[Fibres]) -> Node:
 
 
 def _in_world(node: Node, whole: Any) -> StrandGeometry | PointGeometry:
-    """The shape of a node in the world. Radii in units of the world grow by the mean length of the matrix's axes."""
+    """The shape of a node in the world. Radii in units of the world grow by the mean length of its axes."""
     shape = node.geometry
     assert isinstance(shape, (StrandGeometry, PointGeometry))
     given = [per_view("to_world", MAT4, m) for m in (whole, node.to_world) if m is not None]
@@ -113,8 +113,8 @@ def _moved(shape: Any, matrix: Given) -> Any:
 
 
 def transmitted(found: Sequence[Fibres]) -> Callable[[Shadow, Variable], Callable[[Variable], Variable]]:
-    """From a shadow and the direction to its light: how much of the light strands let through to a point, FLOAT. Raises InputError
-    with the name of a node."""
+    """From a shadow and the direction to its light: how much of the light strands let through to a point,
+    FLOAT. Raises InputError with the name of a node."""
 
     def opacity(node: Node, shape: StrandGeometry, towards: Variable, shadow: Shadow) -> StrandOpacity:
         try:
@@ -134,8 +134,8 @@ def transmitted(found: Sequence[Fibres]) -> Callable[[Shadow, Variable], Callabl
 
 
 def lit_by(fibres: Fibres, lights: Sequence[LightSource], view: View) -> StrandShader:
-    """The shader of a node: its own; else for strands that of Kajiya and Kay under the lights, with the shadows of all nodes, and for
-    points their colours. Raises InputError for lights that it does not know."""
+    """The shader of a node: its own; else for strands that of Kajiya and Kay under the lights, with the
+    shadows of all nodes, and for points their colours. Raises InputError for lights that it does not know."""
     material = fibres.node.material
     if material is not None:
         return material
@@ -177,12 +177,12 @@ def _sun(light: DirectionalLight, view: View) -> StrandShader:
     return shader
 
 
-# The picture of a scene with nodes of strands and points. Opaque surfaces in front hide them. Among transparent surfaces each node
-# counts as one layer at the mean depth of its visible part.
+# The picture of a scene with nodes of strands and points. Opaque surfaces in front hide them. Among
+# transparent surfaces each node counts as one layer at the mean depth of its visible part.
 
 
 def opaque_depth(picture: Picture) -> Variable | None:
-    """FLOAT: z / w of the nearest opaque surface at the centre of each pixel, that of the far plane where there is none."""
+    """FLOAT: z / w of the nearest opaque surface at the centre of each pixel, else of the far plane."""
     mesh, count = picture._plain.mesh, picture.view.opaque_faces
     if count is not None:
         mesh = replace(mesh, face_count=count, seen=None)
@@ -191,8 +191,8 @@ def opaque_depth(picture: Picture) -> Variable | None:
 
 @dataclass(frozen=True, eq=False)
 class FibrePicture(Picture):
-    """A ``Picture`` with nodes of strands and points over that of the other nodes. ``normal``, ``point``, ``uv`` and attributes
-    are those of the surfaces."""
+    """A ``Picture`` with nodes of strands and points over that of the other nodes. ``normal``, ``point``,
+    ``uv`` and attributes are those of the surfaces."""
 
     surfaces: Picture
     fibres: tuple[tuple[Fibres, StrandPicture], ...]
@@ -238,7 +238,8 @@ class FibrePicture(Picture):
 
     @property
     def _surfaces(self) -> Variable:
-        """VEC3: what is seen of the surfaces and of the background. A transparent surface is veiled by the nearer strands."""
+        """VEC3: what is seen of the surfaces and of the background. Nearer strands veil transparent
+        surfaces."""
         own = self.surfaces
         if self._transparent is None:
             return own.colour * self._through
@@ -287,8 +288,8 @@ class FibrePicture(Picture):
 
     @cached_property
     def depth(self) -> Variable:
-        """FLOAT: the distance from the camera along its axis (``Picture.depth``), that of strands where they cover half of the pixel or
-        more; in forms that blend depth, all that is seen, blended over 0."""
+        """FLOAT: the distance from the camera along its axis (``Picture.depth``), that of strands where they
+        cover half of the pixel or more; in forms that blend depth, all that is seen, blended over 0."""
         if self.estimator.exact_inside and self._transparent is None:
             depth = self.surfaces.depth * self._through
             for (_, picture), weight in zip(self.fibres, self._weights, strict=True):
@@ -301,7 +302,8 @@ class FibrePicture(Picture):
 
     @cached_property
     def _half(self) -> list[Variable]:
-        """FLOAT masks: where each node of strands covers half of the pixel or more, and no transparent surface lies before it."""
+        """FLOAT masks: where each node of strands covers half of the pixel or more, and no transparent
+        surface lies before it."""
         masks = []
         for (_, picture), weight in zip(self.fibres, self._weights, strict=True):
             shown = F.greater_equal(picture.mask * weight, 0.5)

@@ -81,8 +81,9 @@ class Picture(OfVariables, Figures):
 
     @cached_property
     def mask(self) -> Variable:
-        """FLOAT in [0, 1]: how much the mesh covers the pixel; for transparent surfaces, how much of the background they take, the mean
-        of red, green and blue. Differentiable in the geometry unless the form is "hard"; also in transmittances."""
+        """FLOAT in [0, 1]: how much the mesh covers the pixel; for transparent surfaces, how much of the
+        background they take, the mean of red, green and blue. Differentiable in the geometry unless the form
+        is "hard"; also in transmittances."""
         drawn = self._drawn
         if not isinstance(drawn, Transparent):
             return self._shown(drawn.silhouette)
@@ -95,8 +96,8 @@ class Picture(OfVariables, Figures):
 
     @cached_property
     def missed(self) -> Variable:
-        """FLOAT mask: the centre of the pixel shows more transparent surfaces than ``transparency`` layers; those behind are left
-        out. No derivative."""
+        """FLOAT mask: the centre of the pixel shows more transparent surfaces than ``transparency`` layers;
+        those behind are left out. No derivative."""
         drawn = self._plain
         return drawn.peeled.missed if isinstance(drawn, Layered) else F.expand(0.0, 1, self.size)
 
@@ -111,11 +112,11 @@ class Picture(OfVariables, Figures):
         return self.colour
 
     def blend(self, shader: Shader, background: Like | None = None) -> Variable:
-        """The shaded surface (``shader`` gives a float image) over a background (default: that of the picture), with the mask as
-        opacity. Differentiable in all Variables that the shader uses.
+        """The shaded surface (``shader`` gives a float image) over a background (default: that of the
+        picture), with the mask as opacity. Differentiable in all Variables that the shader uses.
 
-        For a transparent surface the shader gives what the surface adds to what is seen through it, which counts by
-        ``SurfacePoint.transmittance``."""
+        For a transparent surface the shader gives what the surface adds to what is seen through it, which
+        counts by ``SurfacePoint.transmittance``."""
         behind = self.background if background is None else as_variable(background)
         if behind is not None and behind.size != (1, 1) and self.samples > 1:
             behind = F.resize(behind, self._drawn.mesh.size, "nearest")
@@ -152,8 +153,8 @@ class Picture(OfVariables, Figures):
 
     @cached_property
     def seen(self) -> SurfacePoint:
-        """The nearest surface at the centre of every pixel; independent of ``samples``. In a scene of several nodes it has a
-        place and a shape, and no material."""
+        """The nearest surface at the centre of every pixel; independent of ``samples``. In a scene of several
+        nodes it has a place and a shape, and no material."""
         return SurfacePoint(self._whole, self._plain.seen)
 
     @cached_property
@@ -162,25 +163,27 @@ class Picture(OfVariables, Figures):
 
     @property
     def face(self) -> Variable:
-        """INT: the face that covers the centre of the pixel, -1 for none: its number in the mesh, and in a scene of several
-        nodes that in the geometry of its ``node``. No derivative."""
+        """INT: the face that covers the centre of the pixel, -1 for none: its number in the mesh, and in a
+        scene of several nodes that in the geometry of its ``node``. No derivative."""
         return self._picked.face
 
     @property
     def node(self) -> Variable:
-        """INT: the number of the node of the scene that covers the centre of the pixel, -1 for none. No derivative."""
+        """INT: the number of the node of the scene that covers the centre of the pixel, -1 for none. No
+        derivative."""
         return self._picked.node
 
     @property
     def material(self) -> Variable:
         """INT: the number of its material, -1 for none. No derivative.
 
-        Materials are counted in the order of the nodes; nodes with the same material object share a number."""
+        Materials are counted in the order of the nodes; nodes with the same material object share a
+        number."""
         return self._picked.material
 
     def _attribute(self, shader: Shader) -> Variable:
-        """An attribute of all nodes as one mesh: at the nearest surface, or blended as colours are in forms whose derivative is exact
-        inside of the outline."""
+        """An attribute of all nodes as one mesh: at the nearest surface, or blended as colours are in forms
+        whose derivative is exact inside of the outline."""
         if not self.estimator.exact_inside:
             return shader(self.seen)
         shaded = [shader(SurfacePoint(self._whole, s)) for s in self._drawn.surfaces]
@@ -194,28 +197,31 @@ class Picture(OfVariables, Figures):
 
     @cached_property
     def depth(self) -> Variable:
-        """FLOAT: the distance from the camera along its axis, 0 where there is nothing. A matrix of a parallel projection has no
-        place of a camera: there it is z / w, 0 at the near plane and 1 at the far one, in all forms and their derivatives.
+        """FLOAT: the distance from the camera along its axis, 0 where there is nothing. A matrix of a
+        parallel projection has no place of a camera: there it is z / w, 0 at the near plane and 1 at the far
+        one, in all forms and their derivatives.
 
-        The forms "contour" and "antialias" blend depth, normal, point and attributes as they blend colours: what is in front over
-        what is behind, or over 0, by the opacity of the margin or by the share of the pixel that each covers. So a loss of these
-        images has the derivative by what covers a pixel, with the limits of these forms (guide "Limits"). The other forms, and
-        ``seen.depth`` in all forms, give the value of the nearest surface at the centre of the pixel, whose visibility has no
-        derivative ::
+        The forms "contour" and "antialias" blend depth, normal, point and attributes as they blend colours:
+        what is in front over what is behind, or over 0, by the opacity of the margin or by the share of the
+        pixel that each covers. So a loss of these images has the derivative by what covers a pixel, with the
+        limits of these forms (guide "Limits"). The other forms, and ``seen.depth`` in all forms, give the
+        value of the nearest surface at the centre of the pixel, whose visibility has no derivative ::
 
             picture = render(mesh, camera, positions=positions, form="contour", radius=0.02)
             loss = F.mean(F.square(picture.depth - measured)) + F.mean(F.square(F.length(picture.normal - normals)))
 
-        Measured images have no margins, so the minimum of this loss lies about 0.3 radii inside of the true contours: come near with
-        form="contour", and take the last steps with form="antialias", which is off by at most 0.03 pixels. There compare pictures
-        that are blended too, or leave out pixels at outlines: measured depths seldom are means over a pixel. Lines on which surfaces
-        pass through each other move the blended images of "antialias", and of "contour" within half a pixel.
+        Measured images have no margins, so the minimum of this loss lies about 0.3 radii inside of the true
+        contours: come near with form="contour", and take the last steps with form="antialias", which is off
+        by at most 0.03 pixels. There compare pictures that are blended too, or leave out pixels at outlines:
+        measured depths seldom are means over a pixel. Lines on which surfaces pass through each other move
+        the blended images of "antialias", and of "contour" within half a pixel.
         """
         return self._attribute(lambda p: p.depth)
 
     @cached_property
     def normal(self) -> Variable:
-        """VEC3: the unit normal in the world, 0 where there is nothing. Blended like ``depth``, and shorter than 1 there."""
+        """VEC3: the unit normal in the world, 0 where there is nothing. Blended like ``depth``, and shorter
+        than 1 there."""
         own = any("normals" in look.parts for look in self.looks)
         return (self._by_look if own else self._attribute)(lambda p: p.normal)
 
@@ -226,25 +232,27 @@ class Picture(OfVariables, Figures):
 
     @property
     def uv(self) -> Variable:
-        """VEC2: the texture coordinates, 0 where there is nothing and on nodes without any. Raises InputError when there are
-        none at all."""
+        """VEC2: the texture coordinates, 0 where there is nothing and on nodes without any. Raises InputError
+        when there are none at all."""
         if len(self.looks) == 1 or not any("uvs" in look.parts for look in self.looks):
             return self.seen.uv
         nothing = F.constant((0.0, 0.0))
         return self._shaded(lambda p: p.uv if "uvs" in p.look.parts else nothing, self._plain.seen)
 
     def attribute(self, table: Variable | np.ndarray) -> Variable:
-        """An attribute of the vertices, of all nodes one after the other, interpolated: a list (FLOAT or vectors) or an array (V,) or
-        (V, 2 to 4). Differentiable in it and in the geometry; 0 where there is nothing. Blended like ``depth``."""
+        """An attribute of the vertices, of all nodes one after the other, interpolated: a list (FLOAT or
+        vectors) or an array (V,) or (V, 2 to 4). Differentiable in it and in the geometry; 0 where there is
+        nothing. Blended like ``depth``."""
         values = table if isinstance(table, Variable) else attribute_leaf(table)
         return self._attribute(lambda p: p.attribute(values))
 
     def soft_target(self, masks: np.ndarray) -> Variable:
-        """FLOAT, N tiles: what ``mask`` is for a mesh with these masks, so that a mask loss has its minimum there.
+        """FLOAT, N tiles: what ``mask`` is for a mesh with these masks, so that a mask loss has its minimum
+        there.
 
-        masks: (N, H, W) or (H, W) in [0, 1], plain or filtered: the outline lies where coverage is 0.5 (``outline_distances``). For
-        one-sided forms (outer, contour), whose soft margin lies outside of the outline: with the masks themselves the mesh
-        would shrink. Raises InputError for other forms.
+        masks: (N, H, W) or (H, W) in [0, 1], plain or filtered: the outline lies where coverage is 0.5
+        (``outline_distances``). For one-sided forms (outer, contour), whose soft margin lies outside of the
+        outline: with the masks themselves the mesh would shrink. Raises InputError for other forms.
         """
         if not self.estimator.one_sided or self.estimator.target is None or self.radius is None:
             raise InputError(f"masks of the form {self.estimator.name!r} are compared as they are")
@@ -257,7 +265,7 @@ class Picture(OfVariables, Figures):
 
 
 def _sum(points: Sequence[SurfacePoint], shader: Shader) -> Variable:
-    """The shaded points of one surface, each where it has a face; a single point for all looks is shaded everywhere."""
+    """The shaded points of one surface, each where it has a face; a single point everywhere."""
     if len(points) == 1 and points[0].whole is None:
         return shader(points[0])
     return total([F.select(covered(point.face), shader(point), 0.0) for point in points])

@@ -1,6 +1,7 @@
 """Pictures as arrays: what ``render`` gives when there is no Variable among its arguments.
 
-Graphs are kept: a second picture with the same shapes sends its arrays to the engine of the first and builds nothing.
+Graphs are kept: a second picture with the same shapes sends its arrays to the first engine and builds
+nothing.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class _Kept:
     hashes: dict[str, bytes]
 
     def send(self, values: Mapping[str, Values]) -> None:
-        """Send the arrays that changed: what depends on the others alone, such as a filtered environment, is kept."""
+        """Send the arrays that changed: what others determine, such as a filtered environment, is kept."""
         for name, leaf in self.leaves.items():
             now = blake2b(np.ascontiguousarray(values[name].array).data, digest_size=16).digest()
             if self.hashes.get(name) != now:
@@ -111,8 +112,8 @@ class _Image(property):
 class Pixels(Figures):
     """A picture as arrays: (H, W, ...) of one camera, (N, H, W, ...) of several (``render``).
 
-    Colours are linear; ``srgb`` and ``save`` convert to sRGB. Images are computed on first use, those named in ``outputs``
-    together. ``np.asarray(picture)`` is ``image``.
+    Colours are linear; ``srgb`` and ``save`` convert to sRGB. Images are computed on first use, those named
+    in ``outputs`` together. ``np.asarray(picture)`` is ``image``.
 
     >>> from dressi.render import primitives, render
     >>> picture = render(primitives.cube(), size=(32, 24))  # doctest: +SKIP
@@ -178,8 +179,8 @@ class Pixels(Figures):
         return self.colour
 
     def attribute(self, table: np.ndarray) -> np.ndarray:
-        """An attribute of the vertices, (V,) or (V, 2 to 4), of all nodes one after the other, interpolated: (..., H, W) or
-        (..., H, W, 2 to 4) float32."""
+        """An attribute of the vertices, (V,) or (V, 2 to 4), of all nodes one after the other, interpolated:
+        (..., H, W) or (..., H, W, 2 to 4) float32."""
         leaf = attribute_leaf(table)
         assert leaf.data is not None
         images = compute(self.recipe, ("attribute",), Values(leaf.vtype, leaf.data))["attribute"]
@@ -187,7 +188,8 @@ class Pixels(Figures):
 
     @property
     def image(self) -> np.ndarray:
-        """(..., H, W, 4) float32: ``colour`` and, as alpha, ``mask``; linear, premultiplied by alpha over black."""
+        """(..., H, W, 4) float32: ``colour`` and, as alpha, ``mask``; linear, premultiplied by alpha over
+        black."""
         return np.concatenate([self.colour, self.mask[..., None]], axis=-1)
 
     @property

@@ -1,4 +1,4 @@
-"""Surface points at pixels, the argument of shaders; and the looks by which runs of faces are shaded and cut out."""
+"""Surface points at pixels, the argument of shaders; and the looks that shade and cut out runs of faces."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .scenes.images import ALONE, MEMBER, PLAIN, UNLIT, UV_SETS, MaterialRecipe,
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class View(Occluders):
-    """Everything that is drawn, as one list of positions and one of faces, and from where; ``render`` makes it."""
+    """Everything that is drawn, as lists of positions and faces, and from where; made by ``render``."""
 
     clip: Variable
     """VEC4 list, batch N."""
@@ -42,7 +42,7 @@ class View(Occluders):
 
     @cached_property
     def depth(self) -> Variable:
-        """FLOAT list: the depth of the vertices (``view_depth``), which is linear along faces in the world."""
+        """FLOAT list: the depth of the vertices (``view_depth``), linear along faces in the world."""
         return view_depth(self.clip, self.matrices)
 
     @cached_property
@@ -57,8 +57,8 @@ class Look:
 
     view: View
     parts: Mapping[str, Variable]
-    """Variables by name: uvs, texture, colours, normals, tangents and their faces; colour; the parts that ``images.MATERIAL``
-    lists."""
+    """Variables by name: uvs, texture, colours, normals, tangents and their faces; colour; the parts that
+    ``images.MATERIAL`` lists."""
     smooth: bool = True
     lights: tuple[LightSource, ...] = ()
     """Lights, whose parameters are Variables. Without any, the colour is the albedo."""
@@ -67,12 +67,12 @@ class Look:
     material: MaterialRecipe = PLAIN
     """Everything of the material that is not an image."""
     samples: int = 1
-    """How many samples, drawn one after the other, share a pixel: each stands for that part of it in ``filter``."""
+    """How many samples, drawn one after the other, share a pixel: each filters its part."""
     level_moves: bool = True
     """Whether derivatives by positions and camera pass through the mip level."""
     run: tuple[int, int] | None = None
-    """The first of the faces and the one behind the last, where others are shaded by other looks. Faces are then numbered from
-    the first, which ``parts["faces"]`` holds."""
+    """The first of the faces and the one behind the last, where others are shaded by other looks. Faces are
+    then numbered from the first, which ``parts["faces"]`` holds."""
     transparent: bool = False
     """Whether what lies behind these faces is seen through them."""
     members: Members = ALONE
@@ -90,8 +90,8 @@ class Look:
         return vertex_tangents(self.view.position, self.faces, uvs, numbers)
 
     def coordinates(self, part: str = "") -> tuple[Variable, Variable | None]:
-        """VEC2 list: where a map is looked up, and the faces that number the list, None for those of the vertices. Raises
-        InputError when the mesh has no such texture coordinates."""
+        """VEC2 list: where a map is looked up, and the faces that number the list, None for those of the
+        vertices. Raises InputError when the mesh has no such texture coordinates."""
         place = self.material.place(part)
         table, index = UV_SETS[place.uv_set]
         if table not in self.parts:
@@ -110,7 +110,7 @@ class Look:
         return F.lookup(value, self.parts[images.row_name(table)]) if part in self.members.factors else value
 
     def factor(self, part: str, face: Variable) -> Variable:
-        """A part that is one value, at each pixel of an image of faces: that of the member whose face it is."""
+        """A part that is one value, at each pixel of an image of faces, by the member of the face."""
         value = self.parts[part]
         return F.lookup(value, self._member(face)) if part in self.members.factors else value
 
@@ -144,7 +144,8 @@ class Look:
 
 
 def opaque(looks: Sequence[Look], size: Size) -> Callable[[Variable], Variable] | None:
-    """``DrawnMesh.keep`` of looks with alpha masks: where alpha is at least the cutoff (default 0.5); None without any."""
+    """``DrawnMesh.keep`` of looks with alpha masks: alpha is at least the cutoff (default 0.5). None without
+    masks."""
     cut = [look for look in looks if "alpha" in look.parts and not look.material.blends]
     if not cut:
         return None
@@ -175,9 +176,10 @@ def _kept(look: Look, face: Variable, size: Size) -> Variable:
 
 
 class FacesWithin(PixelFunction):
-    """Input: INT, an image of faces, -1 for none. INT: the same counted from ``first``, -1 for faces outside of [first, last).
+    """Input: INT, an image of faces, -1 for none. INT: the same counted from ``first``, -1 for faces outside
+    of [first, last).
 
-    ``quiet`` and ``divides`` let the computation for these faces skip the blocks of pixels that show none of them.
+    ``quiet`` and ``divides`` let the computation for these faces skip blocks of pixels without them.
     """
 
     operations, quiet, divides = 3.0, -1, True
@@ -202,11 +204,11 @@ class FacesWithin(PixelFunction):
 
 @dataclass(frozen=True, eq=False)
 class SurfacePoint:
-    """The surface point at every pixel: images of one size, N tiles. Values are 0 where there is none. For one of several nodes,
-    place and directions are those of the nearest node at the pixel.
+    """The surface point at every pixel: images of one size, N tiles. Values are 0 where there is none. For
+    one of several nodes, place and directions are those of the nearest node at the pixel.
 
-    With a soft silhouette the margin around the outline shows the nearest point of the outline. All values but ``face``
-    are differentiable in the positions, the camera and their own tables.
+    With a soft silhouette the margin around the outline shows the nearest point of the outline. All values
+    but ``face`` are differentiable in the positions, the camera and their own tables.
 
     >>> picture = render(primitives.cube(), size=(32, 32), shader=lambda point: point.normal * 0.5 + 0.5)
     """
@@ -229,8 +231,8 @@ class SurfacePoint:
 
     @cached_property
     def uv(self) -> Variable:
-        """VEC2: texture coordinates; (0, 0) is the corner of the first texel, v grows downward. Raises InputError when
-        the mesh has none."""
+        """VEC2: texture coordinates; (0, 0) is the corner of the first texel, v grows downward. Raises
+        InputError when the mesh has none."""
         return self.surface.interpolate(*self.look.coordinates())
 
     @cached_property
@@ -242,15 +244,15 @@ class SurfacePoint:
 
     @cached_property
     def depth(self) -> Variable:
-        """FLOAT: the distance from the camera along its axis, in units of the world; in a parallel projection z / w, from 0 at the near
-        plane to 1 at the far one."""
+        """FLOAT: the distance from the camera along its axis, in units of the world; in a parallel projection
+        z / w, from 0 at the near plane to 1 at the far one."""
         if self.whole is not None:
             return self.whole.depth
         return self.surface.interpolate(self.look.view.depth)
 
     @cached_property
     def normal(self) -> Variable:
-        """VEC3: the unit normal in the world, outward where faces turn counter-clockwise; smooth, or of the face."""
+        """VEC3: the unit normal in the world, outward for counter-clockwise faces; smooth, or of the face."""
         parts = self.look.parts
         if not self.look.smooth:
             return self._flat
@@ -283,8 +285,8 @@ class SurfacePoint:
 
     @cached_property
     def albedo(self) -> Variable:
-        """VEC3: the texture times the colours of the vertices times the colour of the mesh, linear; or the base colour of a surface of
-        one's own."""
+        """VEC3: the texture times the colours of the vertices times the colour of the mesh, linear; or the
+        base colour of a surface of one's own."""
         parts = self.look.parts
         if "base" in parts:
             return self.map("base")
@@ -296,8 +298,9 @@ class SurfacePoint:
         return colour
 
     def map(self, name: str) -> Variable:
-        """A part of the material at the point: its image at ``uv`` by the filter of the picture, 0 where there is no
-        surface; an image of one texel as it is. Raises KeyError when the material has no such part."""
+        """A part of the material at the point: its image at ``uv`` by the filter of the picture, 0 where
+        there is no surface; an image of one texel as it is. Raises KeyError when the material has no such
+        part."""
         if name not in self._maps:
             look = self.look
             if look.is_map(name):
@@ -314,8 +317,8 @@ class SurfacePoint:
         return self._maps[name]
 
     def _level(self, name: str, texels: Size) -> Variable:
-        """FLOAT: the mip level of a map of so many texels, by the footprint of the pixel. Differentiable in the positions,
-        the camera and the UVs where ``level_moves``."""
+        """FLOAT: the mip level of a map of so many texels, by the footprint of the pixel. Differentiable in
+        the positions, the camera and the UVs where ``level_moves``."""
         look = self.look
         size = self.face.size
         slopes = barycentric_slopes(look.view.clip, corners(self.face, look.faces), size)
@@ -330,7 +333,8 @@ class SurfacePoint:
 
     @cached_property
     def tangent(self) -> Variable:
-        """VEC4: the unit direction in which u grows, and the sign of the bitangent. Raises InputError without UVs."""
+        """VEC4: the unit direction in which u grows, and the sign of the bitangent. Raises InputError without
+        UVs."""
         parts = self.look.parts
         if "tangents" in parts:
             return self.surface.interpolate(parts["tangents"], parts.get("tangent_faces"))
@@ -347,29 +351,31 @@ class SurfacePoint:
     def mapped(self, name: str, scale: str) -> Variable:
         """VEC3: the unit normal in the world that a normal map means, on the side that is seen.
 
-        name, scale: the names of the parts with the map and, if the material has one, the factor of its x and y.
+        name, scale: the names of the parts with the map and, if the material has one, the factor of its x and
+        y.
         """
         factor = self.map(scale) if self.has(scale) else None
         return mapped_normal(self.map(name), self.normal, self.tangent, factor) * self.facing
 
     @cached_property
     def bsdf(self) -> Bsdf:
-        """The material at the point: the maps times the factors of its table; a rough dielectric by default."""
+        """The material at the point: maps times factors; a rough dielectric by default."""
         kind = self.look.material.bsdf
         names = {one.name for one in fields(kind)}
         values = {row.name: row.at(self) for row in kind.kind.parameters if row.name in names}
         return kind(**{"base": self.albedo} | {name: x for name, x in values.items() if x is not None})
 
     def attribute(self, table: Variable, faces: Variable | None = None) -> Variable:
-        """A list (FLOAT or vectors, one entry a vertex), interpolated; differentiable in it and the positions.
+        """A list (FLOAT or vectors, one entry a vertex), interpolated; differentiable in it and the
+        positions.
 
         faces: IVEC3 list of the corners' entries, by default the numbers of the vertices.
         """
         return self.surface.interpolate(table, faces)
 
     def lit(self) -> Variable:
-        """VEC3: the material under the lights, and its emission; without lights the albedo. Both sides of faces are lit. A material
-        that is blended by alpha gives the part that covers what is behind."""
+        """VEC3: the material under the lights, and its emission; without lights the albedo. Both sides of
+        faces are lit. A material that is blended by alpha gives the part that covers what is behind."""
         return self._lit * self.map("alpha") if self._blends else self._lit
 
     @property
@@ -405,4 +411,5 @@ class SurfacePoint:
 
 
 Shader = Callable[[SurfacePoint], Variable]
-"""A function from points to their colour (a linear float image), such as ``lambda p: p.normal * 0.5 + 0.5``."""
+"""A function from points to their colour (a linear float image), such as ``lambda p: p.normal * 0.5 +
+0.5``."""

@@ -1,4 +1,5 @@
-"""Strands, lines and points: drawn with exact areas in pixels, and differentiable in points, radii, colours and cameras.
+"""Strands, lines and points: drawn with exact areas in pixels, and differentiable in points, radii, colours
+and cameras.
 
 | module | what |
 |---|---|

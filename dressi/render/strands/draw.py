@@ -28,8 +28,8 @@ MOST_LAYERS = 64
 
 @dataclass(frozen=True, eq=False)
 class StrandPicture(OfVariables):
-    """What ``draw_strands`` returns: images of N tiles, as Variables even if all arguments are arrays. Each is built on first use;
-    unused ones cost nothing. ``render(strands, cameras)`` gives arrays.
+    """What ``draw_strands`` returns: images of N tiles, as Variables even if all arguments are arrays. Each
+    is built on first use; unused ones cost nothing. ``render(strands, cameras)`` gives arrays.
 
     >>> strand = StrandGeometry([[-1.0, 0, 0], [1, 0, 0]], radius=0.1)
     >>> draw_strands(strand, size=(32, 24)).over((0.0, 0.0, 1.0)).vtype
@@ -51,8 +51,8 @@ class StrandPicture(OfVariables):
 
     @cached_property
     def depth(self) -> Variable:
-        """FLOAT: ``mask`` times the ``distance``, as ``colour`` is over black. It does not jump where a strand begins, so the derivative
-        of a loss is exact there, too. Differentiable."""
+        """FLOAT: ``mask`` times the ``distance``, as ``colour`` is over black. It does not jump where a
+        strand begins, so the derivative of a loss is exact there, too. Differentiable."""
         return self._weighted(lambda point: point.distance)
 
     def _weighted(self, value: Callable[[StrandPoint], Variable]) -> Variable:
@@ -61,13 +61,15 @@ class StrandPicture(OfVariables):
 
     @cached_property
     def distance(self) -> Variable:
-        """FLOAT: the distance from the camera along its axis (``Picture.depth``), the mean of what is seen; 0 where there is nothing.
-        It jumps where a strand begins, which the derivative leaves out: take ``depth`` for losses."""
+        """FLOAT: the distance from the camera along its axis (``Picture.depth``), the mean of what is seen; 0
+        where there is nothing. It jumps where a strand begins, which the derivative leaves out: take
+        ``depth`` for losses."""
         there = F.greater(self.mask, 1e-4)
         return F.select(there, self.depth / F.select(there, self.mask, 1.0), 0.0)
 
     def over(self, background: Like) -> Variable:
-        """VEC3: the strands over a colour or an image, such as the ``colour`` of a ``Picture`` drawn with the same cameras."""
+        """VEC3: the strands over a colour or an image, such as the ``colour`` of a ``Picture`` drawn with the
+        same cameras."""
         return self.colour + F.mul(background, 1.0 - self.mask)
 
 
@@ -88,17 +90,18 @@ def draw_strands(
         picture = draw_strands(hair, camera, shader=KajiyaKay((0, 1, 1)))
         loss = F.mean(F.square(F.length(picture.over(0.5) - photograph)))
 
-    strands: a ``StrandGeometry`` or ``PointGeometry``.  cameras: a ``Camera``, ``Cameras``, ``Views``, ``Poses``, or matrices
-    (4, 4), (N, 4, 4) or MAT4 1x1 with N tiles, from the world to Vulkan's clip space, with a ``size`` (W, H). Left out: a view
-    that frames the points.  shader: the colour of a ``StrandPoint``; by default that of the geometry.
+    strands: a ``StrandGeometry`` or ``PointGeometry``.  cameras: a ``Camera``, ``Cameras``, ``Views``,
+    ``Poses``, or matrices (4, 4), (N, 4, 4) or MAT4 1x1 with N tiles, from the world to Vulkan's clip space,
+    with a ``size`` (W, H). Left out: a view that frames the points.  shader: the colour of a ``StrandPoint``;
+    by default that of the geometry.
     limit: FLOAT image of N tiles: the depth z / w, in [0, 1], of what stands in front and hides the rest.
-    layers: how many segments are composed in a pixel, the nearest first; what lies behind is left out. By default (None) all are
-    summed in any order: ``mask`` is then exact, and colours count by the transmittance of a cloud of the same mean distance and
-    spread.
+    layers: how many segments are composed in a pixel, the nearest first; what lies behind is left out. By
+    default (None) all are summed in any order: ``mask`` is then exact, and colours count by the transmittance
+    of a cloud of the same mean distance and spread.
 
-    Each pixel holds the exact area of each segment in it (a box filter), so derivatives by points and radii are those of the
-    picture. Strands that cross the near plane end at their last point in front of it. Differentiable in the tables of the geometry,
-    matrices, and Variables of the shader. Raises InputError.
+    Each pixel holds the exact area of each segment in it (a box filter), so derivatives by points and radii
+    are those of the picture. Strands that cross the near plane end at their last point in front of it.
+    Differentiable in the tables of the geometry, matrices, and Variables of the shader. Raises InputError.
 
     >>> strand = StrandGeometry([[-1.0, 0, 0], [1, 0, 0]], radius=0.1)
     >>> draw_strands(strand, size=(32, 24)).mask.size
@@ -142,15 +145,16 @@ LEAST = 1e-5
 class SortedLayers(StrandPicture):
     """The images of the nearest ``layers`` segments, or points, of each pixel.
 
-    They are exact where no more meet in a pixel. Equal depths are ordered by number. Differentiable, but for the choice of the
-    segments.
+    They are exact where no more meet in a pixel. Equal depths are ordered by number. Differentiable, but for
+    the choice of the segments.
     """
 
     layers: int
 
     @cached_property
     def _points(self) -> list[tuple[StrandPoint, Variable]]:
-        """The point of each layer and its weight, FLOAT: its opacity times what the layers before it let through."""
+        """The point of each layer and its weight, FLOAT: its opacity times what the layers before it let
+        through."""
         last: tuple[Variable, Variable] | None = None
         light: Variable | None = None
         points = []
@@ -195,10 +199,10 @@ def _peel(drawn: DrawnStrands, last: tuple[Variable, Variable] | None, limit: Va
 
 # All segments of a pixel at once, in any order: sums over fragments.
 #
-# The opacity of all segments of a pixel needs no order: it is 1 - exp(-sum of their optical depths). Their colour does: what lies
-# in front counts more. A first sum has the optical depth with its mean and variance along the view. The transmittance to any
-# distance is taken as that of a cloud with these moments; it weights a second sum. The result is exact where one strand alone
-# meets a pixel, or all have one colour.
+# The opacity of all segments of a pixel needs no order: it is 1 - exp(-sum of their optical depths). Their
+# colour does: what lies in front counts more. A first sum has the optical depth with its mean and variance
+# along the view. The transmittance to any distance is taken as that of a cloud with these moments; it weights
+# a second sum. The result is exact where one strand alone meets a pixel, or all have one colour.
 
 SPREAD = 1e-3
 """The least spread of a cloud, in distances from the camera."""
@@ -238,8 +242,8 @@ class Sums(StrandPicture):
 
     @cached_property
     def _moments(self) -> Variable:
-        """VEC3: the optical depth, and that times the distance and its square; distances are relative to the middle, so that single
-        precision suffices."""
+        """VEC3: the optical depth, and that times the distance and its square; distances are relative to the
+        middle, so that single precision suffices."""
 
         def value(point: StrandPoint) -> Variable:
             away = point.distance - self.drawn.middle
@@ -282,8 +286,8 @@ class DrawnStrands:
 
     @cached_property
     def middle(self) -> Variable:
-        """FLOAT, one a view: the distance of the mean point along the axis of the camera. No derivative. The mean is taken before
-        the camera, so a moving camera sums no list."""
+        """FLOAT, one a view: the distance of the mean point along the axis of the camera. No derivative. The
+        mean is taken before the camera, so a moving camera sums no list."""
         mean = F.sum(self.leaves["points"], "xy") * (1 / self.points)
         clip = F.matmul(self.matrices, F.vec4(mean, 1.0))
         return F.stop_gradient(depth_of_zw(F.swizzle(clip, "zw"), self.matrices))

@@ -20,22 +20,24 @@ CAPS = ("round", "flat")
 UNITS = ("world", "pixels")
 LARGEST_RADIUS = 1e6
 CAP = ((0.6078, 0.8529), (1.0, 0.2806))
-"""Points of a round end: how far they lie behind it, in radii, and the width there, in widths of the strand. Of all pairs of
-trapezoids with the area and height of a half disc, this one is nearest: it differs by 3 % of the area, one trapezoid by 11 %."""
+"""Points of a round end: how far they lie behind it, in radii, and the width there, in widths of the strand.
+Of all pairs of trapezoids with the area and height of a half disc, this one is nearest: it differs by 3 % of
+the area, one trapezoid by 11 %."""
 
 
 @dataclass(frozen=True, eq=False)
 class StrandGeometry:
     """Polylines with a width, such as hair, fur and wires. Each is drawn as a ribbon that faces the camera.
 
-    points: (N, 3) array or VEC3 list: the points of all strands, one strand after the other.  offsets: (S + 1,) integers, where
-    each strand starts, and N; by default one strand.  radius: half of the width, one number, (N,), or a FLOAT Variable of one
-    texel or a list; it changes linearly between points.  colours: linear, (3,), (N, 3), or a VEC3 Variable of one texel or a
-    list; white by default.  opacity: in [0, 1], as the radius.  unit: of the radius, "world" or "pixels".
+    points: (N, 3) array or VEC3 list: the points of all strands, one strand after the other.  offsets: (S +
+    1,) integers, where each strand starts, and N; by default one strand.  radius: half of the width, one
+    number, (N,), or a FLOAT Variable of one texel or a list; it changes linearly between points.  colours:
+    linear, (3,), (N, 3), or a VEC3 Variable of one texel or a list; white by default.  opacity: in [0, 1], as
+    the radius.  unit: of the radius, "world" or "pixels".
     caps: how strands end, "round" (trapezoids of the same area) or "flat", at the last point.
 
-    Differentiable in all that are Variables. Raises InputError: a strand of one point, offsets that do not fit, values that are
-    NaN, negative radii.
+    Differentiable in all that are Variables. Raises InputError: a strand of one point, offsets that do not
+    fit, values that are NaN, negative radii.
 
     >>> strand = StrandGeometry([[0.0, 0, 0], [0, 1, 0], [0, 2, 1]], radius=0.01)
     >>> strand.count, strand.strands
@@ -92,7 +94,8 @@ class StrandGeometry:
         return replace(self, points=own[0], offsets=offsets, radius=own[1], colours=own[2], opacity=own[3])
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """(3,) least and largest coordinates of the points, which are an array or hold data. Raises InputError."""
+        """(3,) least and largest coordinates of the points, which are an array or hold data. Raises
+        InputError."""
         return _bounds(self.name, self.points)
 
 
@@ -128,7 +131,8 @@ class PointGeometry:
         return _count(self.points)
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """(3,) least and largest coordinates of the points, which are an array or hold data. Raises InputError."""
+        """(3,) least and largest coordinates of the points, which are an array or hold data. Raises
+        InputError."""
         return _bounds(self.name, self.points)
 
 
@@ -232,8 +236,8 @@ def _bounds(name: str, points: Any) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """How points follow each other, as lists of data. Drawn points are the points and, with round ends, those of ``CAP`` before and
-    after each strand, which have the attributes of the end."""
+    """How points follow each other, as lists of data. Drawn points are the points and, with round ends, those
+    of ``CAP`` before and after each strand, which have the attributes of the end."""
 
     count: int
     """How many drawn points there are."""
@@ -246,12 +250,13 @@ class Chain:
     following: Variable
     """INT, one a drawn point: the next drawn point, even of the next strand; the last one has itself."""
     beyond: Variable
-    """FLOAT, one a drawn point: how far it lies behind the end of its strand, in radii; before the start it is negative."""
+    """FLOAT, one a drawn point: how far it lies behind the end of its strand, in radii; before the start it
+    is negative."""
     narrow: Variable
     """FLOAT, one a drawn point: the width of the ribbon there, in widths of the strand."""
     around: Variable
-    """VEC4, one a segment: the continuation of the strand before and after it, each as a length in radii, negative where it goes on
-    straight, and the width at its far end, in widths of its own."""
+    """VEC4, one a segment: the continuation of the strand before and after it, each as a length in radii,
+    negative where it goes on straight, and the width at its far end, in widths of its own."""
     last: Variable
     """FLOAT, one a drawn point: 1 where nothing follows."""
 
@@ -287,7 +292,8 @@ def chain_of(offsets: np.ndarray, ends: bool) -> Chain:
 
 
 def _around(count: int, starts: np.ndarray, stops: np.ndarray, more: int) -> np.ndarray:
-    """(count, 4): ``Chain.around``. starts, stops: the ends of strands among the drawn points, each with ``more`` beyond it."""
+    """(count, 4): ``Chain.around``. starts, stops: the ends of strands among the drawn points, each with
+    ``more`` beyond it."""
     around = np.tile([-1.0, 1.0], (count, 2))
     if not more:
         around[starts, :2] = around[stops - 1, 2:] = 0.0, 1.0
@@ -295,7 +301,8 @@ def _around(count: int, starts: np.ndarray, stops: np.ndarray, more: int) -> np.
     (near, wide), (far, narrow) = CAP
     whole = np.pi / 2 - 1  # the width of one trapezoid with the area of a half disc
     rest = (far - near) / wide, narrow / wide
-    # Each row is one segment: the last of the strand, then those of the cap; in mirror order before the strand.
+    # Each row is one segment: the last of the strand, then those of the cap; in mirror order before the
+    # strand.
     for segment, before, after in (
         (-1, (-1.0, 1.0), (1.0, whole)),
         (0, (-1.0, 1.0), rest),
@@ -323,8 +330,8 @@ def wireframe(
 ) -> StrandGeometry:
     """The edges of a mesh as lines ``width`` pixels wide, each once.
 
-    positions: a VEC3 list instead of the mesh's, by which the picture is differentiable.  colours: linear, of all lines or,
-    (V, 3), of vertices. Raises InputError.
+    positions: a VEC3 list instead of the mesh's, by which the picture is differentiable.  colours: linear, of
+    all lines or, (V, 3), of vertices. Raises InputError.
 
     >>> from dressi.render.mesh import primitives
     >>> wireframe(primitives.tetrahedron()).strands
@@ -343,10 +350,11 @@ def wireframe(
 def curves(strands: StrandGeometry, pieces: int = 8, kind: str = "catmull_rom") -> StrandGeometry:
     """Smooth strands: their points are control points, each segment becomes ``pieces`` ones.
 
-    kind: "catmull_rom", through the points, or "bspline", smoother and beside them. Both keep the ends, whose neighbours are
-    reflected. Or "bezier": a strand of 3 n + 1 points is n cubic curves, each from a point to the third after it with two handles
-    between; each becomes ``pieces`` segments. The map of the points is linear: Variables stay differentiable. Radii, colours and
-    opacities are interpolated along the pieces, without overshooting. Raises InputError.
+    kind: "catmull_rom", through the points, or "bspline", smoother and beside them. Both keep the ends, whose
+    neighbours are reflected. Or "bezier": a strand of 3 n + 1 points is n cubic curves, each from a point to
+    the third after it with two handles between; each becomes ``pieces`` segments. The map of the points is
+    linear: Variables stay differentiable. Radii, colours and opacities are interpolated along the pieces,
+    without overshooting. Raises InputError.
 
     >>> curves(StrandGeometry([[0.0, 0, 0], [1, 1, 0], [2, 0, 0]]), pieces=4).count
     9
@@ -369,7 +377,8 @@ def curves(strands: StrandGeometry, pieces: int = 8, kind: str = "catmull_rom") 
 
 
 def _places(lengths: np.ndarray, pieces: int) -> tuple[np.ndarray, ...]:
-    """Strand, piece and place along the piece, each (M,), of the new points of strands of so many pieces, and offsets."""
+    """Strand, piece and place along the piece, each (M,), of the new points of strands of so many pieces, and
+    offsets."""
     offsets = np.concatenate([[0], np.cumsum(lengths * pieces + 1)])
     strand = np.repeat(np.arange(len(lengths)), np.diff(offsets))
     step = np.arange(offsets[-1]) - offsets[strand]
@@ -378,7 +387,8 @@ def _places(lengths: np.ndarray, pieces: int) -> tuple[np.ndarray, ...]:
 
 
 def _map(offsets: np.ndarray, pieces: int, matrix: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The four points (M, 4) of each new one, their weights, the weights (M, 2) of the two in the middle, and offsets."""
+    """The four points (M, 4) of each new one, their weights, the weights (M, 2) of the two in the middle, and
+    offsets."""
     strand, piece, place, ends = _places(np.diff(offsets) - 1, pieces)
     weights = place[:, None] ** np.arange(4) @ matrix
     low, high = offsets[strand], offsets[strand + 1] - 1

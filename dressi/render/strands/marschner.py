@@ -23,13 +23,17 @@ from .point import StrandPoint, unlit
 
 @dataclass(frozen=True, eq=False)
 class Marschner:
-    """A shader of strands: hair by its pigment, roughness and index of refraction (``HairBsdf``), seen from afar.
+    """A shader of strands: hair by its pigment, roughness and index of refraction (``HairBsdf``), seen from
+    afar.
 
-    hair: a ``HairBsdf`` of numbers and Variables of one texel, or a ``FarHair``.  lights: a ``DirectionalLight`` or several.
-    strands: what is drawn, for lights with a ``shadow``, whose ``size`` is that of a map of opacity: strands then dim the light
-    of those behind them, send it on and send it back (dual scattering).  ambient: radiance from all around, a number or three.
-    hidden: how much of each light something else lets through, VEC3s or FLOATs, a function of the point. Colours of the
-    strands have no effect. Differentiable in the parameters of the hair, the lights, and points. Raises InputError.
+    hair: a ``HairBsdf`` of numbers and Variables of one texel, or a ``FarHair``.  lights: a
+    ``DirectionalLight`` or several.
+    strands: what is drawn, for lights with a ``shadow``, whose ``size`` is that of a map of opacity: strands
+    then dim the light of those behind them, send it on and send it back (dual scattering).  ambient: radiance
+    from all around, a number or three.
+    hidden: how much of each light something else lets through, VEC3s or FLOATs, a function of the point.
+    Colours of the strands have no effect. Differentiable in the parameters of the hair, the lights, and
+    points. Raises InputError.
 
     >>> sun = DirectionalLight((0.0, 1.0, 1.0), 3.0)
     >>> strand = StrandGeometry([[-1.0, 0, 0], [1, 0, 0]], radius=0.1)
@@ -90,8 +94,8 @@ class Marschner:
 
 # How much light comes through strands: deep opacity of ribbons (Yuksel and Keyser 2008, "Deep Opacity Maps").
 #
-# A texel of the map holds the optical depth of all strands on the way of the light, and its first four moments over the height
-# (``layers.moments``): sums over ribbons drawn from the light, in any order.
+# A texel of the map holds the optical depth of all strands on the way of the light, and its first four
+# moments over the height (``layers.moments``): sums over ribbons drawn from the light, in any order.
 
 LARGEST = 4096
 MARGIN = 1.02
@@ -118,9 +122,10 @@ class StrandOpacity:
     def of(
         cls, strands: StrandGeometry, direction: Like, size: int = 256, bias: float | None = None
     ) -> StrandOpacity:
-        """direction: VEC3 or three numbers, towards the light; differentiable.  size: texels of the map along each side.
-        bias: how far points are moved towards the light, a fraction of the extent of the strands; by default two texels.
-        Raises InputError.
+        """direction: VEC3 or three numbers, towards the light; differentiable.  size: texels of the map along
+        each side.
+        bias: how far points are moved towards the light, a fraction of the extent of the strands; by default
+        two texels. Raises InputError.
 
         >>> strand = StrandGeometry([[-1.0, 0, 0], [1, 0, 0]], radius=0.1)
         >>> StrandOpacity.of(strand, (0.0, 1.0, 0.0), 16).total.size

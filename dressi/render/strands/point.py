@@ -18,7 +18,8 @@ from .ribbons import Disc, Segment
 
 @dataclass(frozen=True, eq=False)
 class StrandPoint:
-    """The nearest point of a segment, or a point of a cloud, at a pixel: all images, differentiable in points and cameras.
+    """The nearest point of a segment, or a point of a cloud, at a pixel: all images, differentiable in points
+    and cameras.
 
     >>> strand = StrandGeometry([[-1.0, 0, 0], [1, 0, 0]], radius=0.1)
     >>> draw_strands(strand, size=(32, 24), shader=lambda point: point.colour * point.opacity).colour.vtype
@@ -41,7 +42,8 @@ class StrandPoint:
         return 1.0 - F.exp(-self.fragment.absorbance)
 
     def attribute(self, table: Variable) -> Variable:
-        """A list (FLOAT or vectors, one entry a point), interpolated between the ends of the segment; differentiable in it."""
+        """A list (FLOAT or vectors, one entry a point), interpolated between the ends of the segment;
+        differentiable in it."""
         return self.fragment.attribute(table)
 
     @cached_property
@@ -72,8 +74,8 @@ class StrandPoint:
 
     @cached_property
     def tangent(self) -> Variable:
-        """VEC3: the unit direction of the strand, from its first point to its last: the frame of models of hair. Raises
-        InputError for points, which have none."""
+        """VEC3: the unit direction of the strand, from its first point to its last: the frame of models of
+        hair. Raises InputError for points, which have none."""
         if "tangents" not in self.leaves:
             raise InputError("points have no tangent; shade them by colour, or draw strands")
         return F.normalize(self.attribute(self.leaves["tangents"]))
@@ -90,10 +92,12 @@ def unlit(point: StrandPoint) -> Variable:
 
 @dataclass(frozen=True)
 class KajiyaKay:
-    """A shader of strands: the model of Kajiya and Kay (1989), a cylinder too thin to see, under a distant light.
+    """A shader of strands: the model of Kajiya and Kay (1989), a cylinder too thin to see, under a distant
+    light.
 
-    direction: towards the light, in the world.  intensity: its radiance, a number or three.  specular: the strength of the
-    highlight.  exponent: how narrow that is.  ambient: light from everywhere. Each may be a Variable; differentiable in all.
+    direction: towards the light, in the world.  intensity: its radiance, a number or three.  specular: the
+    strength of the highlight.  exponent: how narrow that is.  ambient: light from everywhere. Each may be a
+    Variable; differentiable in all.
 
     >>> KajiyaKay((0.0, 1.0, 0.0)).exponent
     40.0

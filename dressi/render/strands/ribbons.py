@@ -1,12 +1,13 @@
-"""Strands and points on the screen: ribbons with mitred borders, discs, the quads that are drawn, and exact areas in a pixel.
+"""Strands and points on the screen: ribbons with mitred borders, discs, the quads that are drawn, and exact
+areas in a pixel.
 
 Places are in pixels, x to the right, y down; the centre of pixel (x, y) is (x + 0.5, y + 0.5).
 
-A segment is drawn as a quad that holds all pixels it touches. Each pixel computes the exact area of the segment in it, so the
-derivative of the picture by points and radii is that of the area. Areas of the segments of one strand add up; strands hide each
-other. So each segment estimates what the whole strand covers of the pixel, ``whole``, and adds the optical depth
-area / whole * -log(1 - whole). These sum to -log(1 - area) over one strand, and over all strands to -log of the product of what
-each lets through, in any order.
+A segment is drawn as a quad that holds all pixels it touches. Each pixel computes the exact area of the
+segment in it, so the derivative of the picture by points and radii is that of the area. Areas of the segments
+of one strand add up; strands hide each other. So each segment estimates what the whole strand covers of the
+pixel, ``whole``, and adds the optical depth area / whole * -log(1 - whole). These sum to -log(1 - area) over
+one strand, and over all strands to -log of the product of what each lets through, in any order.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ from ..surface.projection import FARTHEST, LARGEST, W_MINIMUM, across, box, dire
 from .geometry import Chain, PointGeometry, StrandGeometry, chain_of, per_entry
 
 LEAST_WIDTH = 1 / 16
-"""Pixels. Thinner ribbons are drawn this wide with the opacity width / LEAST_WIDTH, so that single precision suffices; the picture
-is the same within a thousandth."""
+"""Pixels. Thinner ribbons are drawn this wide with the opacity width / LEAST_WIDTH, so that single precision
+suffices; the picture is the same within a thousandth."""
 SHORTEST = 1e-3
 """Pixels. A shorter segment has no direction of its own."""
 MITRE = 2.0
-"""The largest length of a mitre, in half widths: at turns of more than 120 degrees ribbons become narrower."""
+"""The largest length of a mitre, in half widths: at turns of more than 120 degrees ribbons become
+narrower."""
 SLACK = 0.2
 """Pixels by which quads are larger than needed: drivers round corners to a grid."""
 STRAIGHT = 2.0
@@ -58,7 +60,8 @@ class ScreenPoints:
 
 
 def on_screen(points: Variable, radius: Variable, unit: str, matrices: Variable, size: Size) -> ScreenPoints:
-    """Points (VEC3 list) and radii in N views (MAT4 1x1, N tiles: world to clip) of ``size``. Differentiable in all.
+    """Points (VEC3 list) and radii in N views (MAT4 1x1, N tiles: world to clip) of ``size``. Differentiable
+    in all.
 
     A radius of the world shrinks with the distance from the camera, and is seen from the front.
     """
@@ -86,7 +89,8 @@ def on_screen(points: Variable, radius: Variable, unit: str, matrices: Variable,
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """A segment of a strand at a pixel; FLOATs unless said otherwise. All are differentiable in the points and radii."""
+    """A segment of a strand at a pixel; FLOATs unless said otherwise. All are differentiable in the points
+    and radii."""
 
     ends: tuple[Variable, Variable]
     """INT: the numbers of its drawn points."""
@@ -120,7 +124,8 @@ class Ribbons:
     size: Size
     chain: Chain
     border: Variable
-    """VEC4 list: the place of a point, and the vector from it to the left border of the ribbon, in pixels; differentiable."""
+    """VEC4 list: the place of a point, and the vector from it to the left border of the ribbon, in pixels;
+    differentiable."""
     opacity: Variable
     """FLOAT list: the opacity of a segment; differentiable."""
     depth: Variable
@@ -130,12 +135,13 @@ class Ribbons:
     live: Variable
     """FLOAT list: whether the segment is drawn."""
     ways: Variable
-    """VEC4 list: unit directions in which the strand comes to a point and goes on from it, 0 where it does not;
-    differentiable."""
+    """VEC4 list: unit directions in which the strand comes to a point and goes on from it, 0 where it does
+    not; differentiable."""
 
     @cached_property
     def order(self) -> Variable:
-        """FLOAT list: the depth by which segments are sorted, that of their middle; the same bits wherever it is read."""
+        """FLOAT list: the depth by which segments are sorted, that of their middle; the same bits wherever it
+        is read."""
         depth = F.component(F.stop_gradient(self.depth), 0)
         return 0.5 * (depth + F.lookup(depth, self.chain.following))
 
@@ -178,7 +184,8 @@ class Ribbons:
 
 
 def _beyond(start: Variable, end: Variable, around: Variable, came: Variable, goes: Variable) -> Variable:
-    """FLOAT: how much of the pixel the strand covers before and after a segment (``Chain.around``), towards its neighbours."""
+    """FLOAT: how much of the pixel the strand covers before and after a segment (``Chain.around``), towards
+    its neighbours."""
     along = F.normalize(end.xy - start.xy)
     came, goes = (F.select(F.greater(F.dot(way, way), 0.5), way, along) for way in (came, goes))
 
@@ -192,7 +199,8 @@ def _beyond(start: Variable, end: Variable, around: Variable, came: Variable, go
 
 
 def optical_depth(opacity: Variable) -> Variable:
-    """FLOAT: -log(1 - opacity), of at most OPAQUE; exact for small ones in single precision. Differentiable."""
+    """FLOAT: -log(1 - opacity), of at most OPAQUE; exact for small ones in single precision.
+    Differentiable."""
     x = F.minimum(opacity, OPAQUE)
     series = x * (1.0 + x * (0.5 + x * (1 / 3 + x * 0.25)))
     return F.select(F.less(x, 0.03), series, -F.log(1.0 - x))
@@ -201,7 +209,8 @@ def optical_depth(opacity: Variable) -> Variable:
 def ribbons_of(
     strands: StrandGeometry, leaves: dict[str, Variable], matrices: Variable, size: Size
 ) -> Ribbons:
-    """Strands in N views; ``leaves`` has their tables by name. Differentiable in these and the matrices (MAT4, N tiles)."""
+    """Strands in N views; ``leaves`` has their tables by name. Differentiable in these and the matrices
+    (MAT4, N tiles)."""
     chain = chain_of(strands.offsets, strands.caps == "round")
     at = on_screen(leaves["points"], leaves["radius"], strands.unit, matrices, size)
     came = _direction(at.place - F.lookup(at.place, chain.before))
@@ -217,7 +226,8 @@ def ribbons_of(
     if strands.caps == "round":
         tables = border, width, depth, seen, ways
         border, width, depth, seen, ways = (F.lookup(table, chain.source) for table in tables)
-        # At an end the vector to the left border is perpendicular to the strand, and as long as the half width.
+        # At an end the vector to the left border is perpendicular to the strand, and as long as the half
+        # width.
         away = F.vec2(border.w, -border.z) * chain.beyond
         border = F.vec4(border.xy + away, border.zw * chain.narrow)
         opacity = opacity if opacity.size == (1, 1) else F.lookup(opacity, chain.source)
@@ -234,10 +244,10 @@ def _direction(v: Variable) -> Variable:
 
 # How much of a pixel a ribbon covers: exact areas, whose derivatives are exact too.
 #
-# A pixel is the unit square around its centre, and the picture is the area that a shape has in it (a box filter). Places
-# are relative to that centre, in pixels. The area of a polygon in the square is a sum over its edges (Green), so that the
-# areas of quads that share an edge add up to that of their union; it is continuously differentiable but for shapes whose
-# edge lies on that of a pixel.
+# A pixel is the unit square around its centre, and the picture is the area that a shape has in it (a box
+# filter). Places are relative to that centre, in pixels. The area of a polygon in the square is a sum over
+# its edges (Green), so that the areas of quads that share an edge add up to that of their union; it is
+# continuously differentiable but for shapes whose edge lies on that of a pixel.
 
 FLAT = 1e-5
 """Pixels. Below this extent the mean of a clamped line is taken at its middle."""
@@ -253,8 +263,8 @@ def _slope(start: Variable, end: Variable, *, by: int) -> Variable:
 
 @partial(fused, slope=_slope)
 def ribbon_area(start: Variable, end: Variable) -> Variable:
-    """FLOAT: the area in the pixel of the quad between two places of a ribbon, each a VEC4 of the place and the vector to the left
-    border. Negative for a quad that is turned over. Differentiable."""
+    """FLOAT: the area in the pixel of the quad between two places of a ribbon, each a VEC4 of the place and
+    the vector to the left border. Negative for a quad that is turned over. Differentiable."""
     p, q, r, s = _corners(start, end)
     return _below(p, q) + _below(q, r) + _below(r, s) + _below(s, p)
 
@@ -265,7 +275,8 @@ def _corners(a: Variable, b: Variable) -> tuple[Variable, ...]:
 
 
 def _span(a: Variable, u: Variable) -> tuple[Variable, Variable]:
-    """The range of t in [0, 1] for which a + t u lies within [-1/2, 1/2]; empty, with its end not after its start, if there is none."""
+    """The range of t in [0, 1] for which a + t u lies within [-1/2, 1/2]; empty, with its end not after its
+    start, if there is none."""
     moves, within = F.not_equal(u, 0.0), F.less(F.abs(a), 0.5)
     over = F.select(moves, u, 1.0)
     p, q = (-0.5 - a) / over, (0.5 - a) / over
@@ -290,7 +301,8 @@ def _below(a: Variable, b: Variable) -> Variable:
 
 
 def _edge(a: Variable, b: Variable) -> tuple[Variable, Variable]:
-    """How the area grows with a and with b: the length of the edge inside the pixel, weighted, times the normal."""
+    """How the area grows with a and with b: the length of the edge inside the pixel, weighted, times the
+    normal."""
     u = b - a
     (left, right), (top, bottom) = _span(a.x, u.x), _span(a.y, u.y)
     first, last = F.maximum(left, top), F.minimum(right, bottom)
@@ -302,7 +314,8 @@ def _edge(a: Variable, b: Variable) -> tuple[Variable, Variable]:
 # From points to discs on the screen: the quads that are drawn, and the exact area of a disc in a pixel.
 
 FLATTEST = 0.25
-"""Share of the least width of a disc (``ribbons.LEAST_WIDTH``) below which the derivative by its radius does not fall."""
+"""Share of the least width of a disc (``ribbons.LEAST_WIDTH``) below which the derivative by its radius does
+not fall."""
 
 
 def _slope_of_disc(place: Variable, radius: Variable, *, by: int) -> Variable:
@@ -315,8 +328,8 @@ def _slope_of_disc(place: Variable, radius: Variable, *, by: int) -> Variable:
 
 @partial(fused, slope=_slope_of_disc)
 def disc_area(place: Variable, radius: Variable) -> Variable:
-    """FLOAT: the area in the pixel of the disc at ``place``, VEC2 relative to the centre of the pixel, in pixels.
-    Differentiable."""
+    """FLOAT: the area in the pixel of the disc at ``place``, VEC2 relative to the centre of the pixel, in
+    pixels. Differentiable."""
     sides = _sides(place, radius)
     sectors = sum((side.away * side.inside for side in sides[1:]), sides[0].away * sides[0].inside)
     return 0.5 * (sectors + _slope_of_disc(place, radius, by=1) * radius)
@@ -410,13 +423,15 @@ class Discs:
 
 
 def _square(x: Variable) -> Variable:
-    """The square of x from 0 to 1; near 0, where its slope would keep a radius of 0 for ever, with the slope of FLATTEST."""
+    """The square of x from 0 to 1; near 0, where its slope would keep a radius of 0 for ever, with the slope
+    of FLATTEST."""
     steep = F.stop_gradient(F.square(x)) + (x - F.stop_gradient(x)) * (2.0 * FLATTEST)
     return F.select(F.less(x, FLATTEST), steep, F.square(x))
 
 
 def discs_of(points: PointGeometry, leaves: dict[str, Variable], matrices: Variable, size: Size) -> Discs:
-    """Points in N views; ``leaves`` has their tables by name. Differentiable in these and the matrices (MAT4, N tiles)."""
+    """Points in N views; ``leaves`` has their tables by name. Differentiable in these and the matrices (MAT4,
+    N tiles)."""
     at = on_screen(leaves["points"], leaves["radius"], points.unit, matrices, size)
     opacity = leaves["opacity"] * _square(at.thickness / at.radius)
     return Discs(size, points.count, F.vec4(at.place, at.radius, opacity), at.depth, at.clip, at.seen)

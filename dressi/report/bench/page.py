@@ -1,4 +1,5 @@
-"""The page of benchmarks: what was measured where, the paper beside it, device against device, and the Stages."""
+"""The page of benchmarks: what was measured where, the paper beside it, device against device, and the
+Stages."""
 
 from __future__ import annotations
 
@@ -77,8 +78,8 @@ def _ratios_to_peers(one: Measured) -> list[float]:
 
 
 def _pairs(bench: BenchFolder) -> list[dict[str, Measured]]:
-    """Works that more than one device has done, without table 2, whose plans are for the limits of other devices, and without the
-    ablations of table 3."""
+    """Works that more than one device has done, without table 2, whose plans are for the limits of other
+    devices, and without the ablations of table 3."""
     cases = [case for case in dict.fromkeys(one.case for one in bench.measured) if case != "table2"]
     groups = [group for group in bench.groups(*cases) if len(group) > 1]
     full = [group for group in groups if _shipped(_first(group))]

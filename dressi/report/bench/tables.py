@@ -287,7 +287,8 @@ class Failed:
 
 @dataclass(frozen=True)
 class BenchFolder:
-    """devices: by name, in the order in which they come, with their drivers.  ignored: files that hold no results."""
+    """devices: by name, in the order in which they come, with their drivers.  ignored: files that hold no
+    results."""
 
     path: Path
     measured: list[Measured]
@@ -331,8 +332,8 @@ class BenchFolder:
 
 
 def _speed(measured: list[Measured]) -> Callable[[Measured], float]:
-    """A key that sorts results by the speed of their devices: the mean logarithm of the steps, in the works that all devices have
-    done, or in all works where there are none."""
+    """A key that sorts results by the speed of their devices: the mean logarithm of the steps, in the works
+    that all devices have done, or in all works where there are none."""
     works: dict[tuple[Any, ...], set[str]] = {}
     for one in measured:
         works.setdefault(one.key, set()).add(one.device)
@@ -381,8 +382,8 @@ DESKTOP = "GeForce RTX 2080"
 
 @dataclass(frozen=True)
 class Platform:
-    """A row of table 2. attachments: input attachments, None where the paper has no number.  geometry, texture: SubStages
-    and Stages before and after the cache.  ms: of a step of geometry and of texture."""
+    """A row of table 2. attachments: input attachments, None where the paper has no number.  geometry,
+    texture: SubStages and Stages before and after the cache.  ms: of a step of geometry and of texture."""
 
     name: str
     attachments: int | None
@@ -417,7 +418,8 @@ TABLE4 = {
     14208: {256: (0.308, 0.480, 10.272), 512: (0.480, 0.929, 15.354), 1024: (1.106, 2.523, 39.034), 2048: (3.545, 8.010, 134.795)},
     51414: {256: (0.364, 0.646, 9.393), 512: (0.502, 0.853, 14.919), 1024: (1.104, 2.086, 36.382), 2048: (3.469, 5.518, 121.624)},
 }  # fmt: skip
-"""Milliseconds forward and backward by triangles and pixels a side: Dressi, nvdiffrast and PyTorch3D on an RTX 2080."""
+"""Milliseconds forward and backward by triangles and pixels a side: Dressi, nvdiffrast and PyTorch3D on an
+RTX 2080."""
 
 TABLE5 = {
     55704: {1024: (2.929, 6.584, 137.681), 2048: (3.965, 8.922, 143.237), 4096: (8.148, 18.676, 141.667)},

@@ -1,6 +1,8 @@
-"""Line charts as SVG that stretches with the page, with labels in HTML, so that text keeps its size on any screen.
+"""Line charts as SVG that stretches with the page, with labels in HTML, so that text keeps its size on any
+screen.
 
-No script is needed to read one; with the page's script a pointer or the arrow keys read values off the curves.
+No script is needed to read one; with the page's script a pointer or the arrow keys read values off the
+curves.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ COLOURS = 8
 
 @dataclass(frozen=True)
 class Series:
-    """A curve. y: None where there is no value.  marked: whether its points are shown, for curves of few points."""
+    """A curve. y: None where there is no value.  marked: whether its points are shown, for curves of few
+    points."""
 
     name: str
     x: Sequence[float]
@@ -35,7 +38,8 @@ class Series:
 def line_chart(
     title: str, series: Sequence[Series], *, x_label: str, y_label: str, log: bool = False
 ) -> Markup:
-    """A figure with the curves and a legend. log: a logarithmic y axis, which leaves out what is not positive."""
+    """A figure with the curves and a legend. log: a logarithmic y axis, which leaves out what is not
+    positive."""
     curves = [_thinned(one, log) for one in series]
     points = [(x, y) for one in curves for x, y in zip(one.x, one.y, strict=True) if y is not None]
     if not points:
@@ -112,8 +116,8 @@ def _drawn(value: float | None, log: bool) -> float | None:
 
 
 def _thinned(one: Series, log: bool) -> Series:
-    """At most ``MOST_POINTS`` points, each the mean of a stretch. Values that are not finite, beyond ``LARGEST``, or not positive on a
-    log axis become gaps."""
+    """At most ``MOST_POINTS`` points, each the mean of a stretch. Values that are not finite, beyond
+    ``LARGEST``, or not positive on a log axis become gaps."""
     points = [(x, _drawn(y, log)) for x, y in zip(one.x, one.y, strict=True) if abs(x) <= LARGEST]
     x, y = [x for x, _ in points], [y for _, y in points]
     if len(y) <= MOST_POINTS:
@@ -200,8 +204,8 @@ KINDS = ("raster", "fragment", "compute", "scatter", "list", "blocks", "copies")
 
 @dataclass(frozen=True)
 class StageRow:
-    """ms: measured, None where the device has no timestamps.  predicted_ms: by the device's model.  bytes: that the Stage
-    reads and writes outside of the chip."""
+    """ms: measured, None where the device has no timestamps.  predicted_ms: by the device's model.  bytes:
+    that the Stage reads and writes outside of the chip."""
 
     name: str
     functions: str
@@ -266,7 +270,8 @@ def _sums(stages: Sequence[StageRow], kind: str) -> str:
 
 
 def _strip(stages: Sequence[StageRow], values: Sequence[float], said: str) -> Markup:
-    """One bar, cut at the Stages. Those of less than a five-hundredth are too thin to be seen and are left out."""
+    """One bar, cut at the Stages. Those of less than a five-hundredth are too thin to be seen and are left
+    out."""
     whole = sum(values) or 1.0
     parts = [
         element(

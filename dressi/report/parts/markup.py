@@ -16,10 +16,11 @@ class Markup(str):
 
 
 def element(tag: str, /, *children: Any, **attributes: Any) -> Markup:
-    """An element. children: Markup stands as it is, None is left out, everything else is escaped; lists are flattened.
+    """An element. children: Markup stands as it is, None is left out, everything else is escaped; lists are
+    flattened.
 
-    attributes: `class_` and `for_` lose their underscore, other underscores become hyphens; True is an attribute without a
-    value, None and False are left out.
+    attributes: `class_` and `for_` lose their underscore, other underscores become hyphens; True is an
+    attribute without a value, None and False are left out.
 
     >>> element("p", "a < b", class_="note", data_k=1)
     '<p class="note" data-k="1">a &lt; b</p>'
@@ -82,7 +83,8 @@ def table(
     text_columns: int = 1,
     classes: Sequence[str | None] | None = None,
 ) -> Markup:
-    """A table that scrolls by itself where the window is narrow. The first ``text_columns`` are set left, the others right.
+    """A table that scrolls by itself where the window is narrow. The first ``text_columns`` are set left, the
+    others right.
 
     rows: one of a single cell is a heading of those below it.  classes: of the rows.
     """

@@ -30,7 +30,8 @@ SIDES = (2048, 1024, 512, 256)
 
 @dataclass(frozen=True)
 class Model:
-    """A GLB that needs no other file.  faces: of the mesh in the folder.  note: what was reduced; None if nothing was.
+    """A GLB that needs no other file.  faces: of the mesh in the folder.  note: what was reduced; None if
+    nothing was.
     lit: whether it is shown under a light: its material has maps, or it has no colours."""
 
     data: bytes
@@ -40,8 +41,8 @@ class Model:
 
 
 def page_model(path: Path, most: int = MOST_BYTES) -> Model:
-    """The mesh of a file, written again, with all that it needs inside; with smaller maps and fewer faces where it would
-    have more than ``most`` bytes. Raises InputError."""
+    """The mesh of a file, written again, with all that it needs inside; with smaller maps and fewer faces
+    where it would have more than ``most`` bytes. Raises InputError."""
     mesh = load_mesh(path)
     faces, bare = len(mesh.faces), mesh.texture is None and mesh.colors is None
     lit = bare or (mesh.material is not None and bool(mesh.material.maps()))
@@ -104,7 +105,8 @@ def _shrunk(values: np.ndarray, side: int) -> np.ndarray:
 
 
 def _coarser(mesh: Mesh, faces: int) -> Mesh:
-    """About so many faces. UVs do not survive that: each vertex takes the albedo of the nearest vertex before it."""
+    """About so many faces. UVs do not survive that: each vertex takes the albedo of the nearest vertex before
+    it."""
     albedo = _vertex_albedo(mesh)
     bare = replace(mesh, uvs=None, uv_faces=None, texture=None, colors=None, color_faces=None, material=None)
     with warnings.catch_warnings():
@@ -135,8 +137,8 @@ MAP = "magma"
 def sheet_cells(
     path: Path, size: tuple[int, int], gap: int, columns: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """(target, result) of every column of a sheet, whose rows are target, result and difference: sRGB codes (H, W, 3) in
-    [0, 1]. Raises InputError where the sheet has another size."""
+    """(target, result) of every column of a sheet, whose rows are target, result and difference: sRGB codes
+    (H, W, 3) in [0, 1]. Raises InputError where the sheet has another size."""
     codes, (width, height) = _three(read_image(path)), size
     expected = (3 * (height + gap) - gap, columns * (width + gap) - gap)
     if columns < 1 or codes.shape[:2] != expected:
@@ -158,8 +160,8 @@ def first_frame(path: Path) -> np.ndarray:
 
 
 def error_map(target: np.ndarray, result: np.ndarray) -> np.ndarray:
-    """(H, W, 3) codes: the root mean square over the channels of the difference of the codes, black where there is none,
-    brightest from ``WORST`` on.
+    """(H, W, 3) codes: the root mean square over the channels of the difference of the codes, black where
+    there is none, brightest from ``WORST`` on.
 
     >>> grey = np.full((2, 2, 3), 0.5)
     >>> error_map(grey, grey).max() < 0.02 < 0.9 < error_map(grey, grey + 0.3).max()

@@ -1,4 +1,5 @@
-"""Fits a list of objects twice, one after another and with two workers of which one is killed, and compares the results.
+"""Fits a list of objects twice, one after another and with two workers of which one is killed, and compares
+the results.
 
     python tests/cli/many/disturbed.py list.csv --out out/many [--ray] [options of `dressi fit`]
 

@@ -11,7 +11,7 @@ from dressi import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4, F, Variable
 from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Function
 from dressi.ad.transform.fused import Whole
-from dressi.render.drawing import look
+from dressi.render.drawing import point
 from dressi.render.forms import face as face_form
 from dressi.render.forms import passings
 from dressi.render.forms.edges import around_edges, edge_list, seams
@@ -258,7 +258,7 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
         for k in (seams.Differs, seams.SeamPairs, seams.SeamFaces)
     },
     **{kind: [lambda kind=kind: bessel_example(kind)] for kind in (hair.LogBessel, hair.BesselRatio)},
-    look.FacesWithin: [lambda: Example(look.FacesWithin(F.pixel_coordinates(SIZE).x - 1, 2, 6).output)],
+    point.FacesWithin: [lambda: Example(point.FacesWithin(F.pixel_coordinates(SIZE).x - 1, 2, 6).output)],
     sparse.SparseProduct: [
         *(lambda v=v: sparse_rows(sparse.SparseProduct, v) for v in (VEC3, FLOAT)),
         lambda: sparse_rows(sparse.SparseProduct, shorter=True),

@@ -108,7 +108,8 @@ def test_gradients_by_maps_light_and_shape():
 @pytest.mark.one_driver
 @pytest.mark.parametrize("light", [None, SUN], ids=["albedo", "lit"])
 def test_gradients_pass_through_the_mip_level(light):
-    """Float64. A texture much finer than the pixels and oblique to them, so that the level changes with everything."""
+    """Float64. A texture much finer than the pixels and oblique to them, so that the level changes with
+    everything."""
     rng = np.random.default_rng(2)
     fine = rng.random((64, 64, 3))
     positions = Variable.of(SQUARE.positions, VEC3, name="positions")

@@ -36,7 +36,8 @@ CORNERS = np.array([(-1.0, -0.9, 0), (0.9, -1.0, 0), (1.0, 0.9, 0), (-0.9, 1.0, 
 
 @pytest.mark.one_driver
 def test_triangles_that_share_no_vertices_have_no_outlines_inside():
-    """Of arrays, and of a Variable with other data than the mesh; arrays of the same shape that do not meet are another graph."""
+    """Of arrays, and of a Variable with other data than the mesh; arrays of the same shape that do not meet
+    are another graph."""
     camera = Camera.perspective(45, (16, 16), (0, 0, 3.5), (0, 0, 0))
     points, faces = CORNERS[[0, 1, 2, 0, 2, 3]], np.arange(6).reshape(2, 3)
     torn = points + np.repeat([(0.2, -0.2, 0), (-0.2, 0.2, 0)], 3, axis=0)
@@ -61,7 +62,8 @@ def test_triangles_that_share_no_vertices_have_no_outlines_inside():
 @pytest.mark.one_driver
 @pytest.mark.parametrize("form", ["contour", "antialias"])
 def test_depth_normals_and_points_are_blended_by_the_coverage(form):
-    """Of a plate that faces the camera they are those of the plate times the mask, and so are their derivatives."""
+    """Of a plate that faces the camera they are those of the plate times the mask, and so are their
+    derivatives."""
     plate = CORNERS, np.array([(0, 1, 2), (0, 2, 3)])
     camera, place = (
         Camera.perspective(45, (12, 12), (0, 0, 4.0), (0, 0, 0)),
@@ -250,7 +252,8 @@ def test_a_scene_and_poses_are_drawn():
 @pytest.mark.one_driver
 @pytest.mark.parametrize("form", ["hard", "outer", "contour", "antialias", "face"])
 def test_depth_of_an_orthographic_matrix_is_z(form):
-    """From 0 at the near plane to 1 at the far one, of strands too; its derivative is that of the pictures drawn again."""
+    """From 0 at the near plane to 1 at the far one, of strands too; its derivative is that of the pictures
+    drawn again."""
     turn = axis_angle_to_matrix(np.array([0.4, 0.5, 0.1]))
     matrix = np.diag([0.6, -0.6, -0.1, 1.0]) @ rigid(turn, (0.0, 0, 0))
     matrix[2, 3] = 0.5
@@ -384,7 +387,8 @@ def test_what_changes_nothing_or_is_too_bright_is_warned_of(options, words):
 @pytest.mark.one_driver
 @pytest.mark.parametrize("form", ["outer", "face"])
 def test_a_radius_that_reached_zero_comes_back(device, form):
-    """Also from below: the mask is that of half of a pixel, and both the radius and the positions keep their gradients."""
+    """Also from below: the mask is that of half of a pixel, and both the radius and the positions keep their
+    gradients."""
     radius, positions = Variable(FLOAT, (1, 1), name="radius"), Variable.of(CUBE.positions)
     mask = render(CUBE, CAMERA, positions=positions, radius=radius, form=form).mask
     loss = F.mean(F.square(mask - 0.3))

@@ -110,7 +110,8 @@ def alone(light) -> dict[str, np.ndarray]:
 
 @pytest.mark.vk
 def test_a_scene_shows_what_its_nodes_show_alone():
-    """Textures, normal maps, vertex colours, factors, normals of a file, a mirror: by arrays and by Variables."""
+    """Textures, normal maps, vertex colours, factors, normals of a file, a mirror: by arrays and by
+    Variables."""
     light = DirectionalLight((1, 2, 2))
     truth = alone(light)
     arrays = render(scene(), CAMERA, light=light, outputs=NAMES)
@@ -135,7 +136,8 @@ def test_one_node_makes_the_graph_of_its_mesh():
 
 
 def test_normals_of_a_file_turn_with_the_node():
-    """Arrays and Variables, the latter in a mirror of which only its factors are known; backs are not drawn."""
+    """Arrays and Variables, the latter in a mirror of which only its factors are known; backs are not
+    drawn."""
     turn = np.diag([1.0, 1, 1, 1])
     turn[:3, :3] = [[0, 0, 1], [0, 1, 0], [-1, 0, 0]]
     mirror = turn @ np.diag([-1.0, 1, 1, 1])
@@ -452,7 +454,8 @@ def at(x: float, y: float) -> np.ndarray:
 
 
 def groups_scene() -> Scene:
-    """Of the tiles three share a texture, maps lie at coordinates of their own, one is moved and one learned; one has holes."""
+    """Of the tiles three share a texture, maps lie at coordinates of their own, one is moved and one learned;
+    one has holes."""
     textures = [GROUPS_RANDOM.random((4, 5, 3)) for _ in range(2)]
     holes = (GROUPS_RANDOM.random((2, 3, 6)) > 0.4).astype(float)
     turned = [Placement(0, ((a, 0.3), (-0.3, a)), (0.1, a)) for a in (1.5, 0.7, 1.1, 0.4)]

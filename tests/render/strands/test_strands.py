@@ -205,8 +205,8 @@ def test_a_radius_that_reached_zero_comes_back():
 
 @pytest.mark.parametrize("model", [CPU, SWIFTSHADER])
 def test_gradients_of_many_strands_are_sums_over_their_segments(model):
-    """Twelve scatters share most of what they compute: counted once each, they seemed dearer than draws that add one by one.
-    SwiftShader took minutes to compile all of them in one loop."""
+    """Twelve scatters share most of what they compute: counted once each, they seemed dearer than draws that
+    add one by one. SwiftShader took minutes to compile all of them in one loop."""
     places = np.random.default_rng(1).uniform(0, 60, (2000, 16, 2)).cumsum(1) % 512
     points = Variable.of(
         np.concatenate([places, np.zeros((2000, 16, 1))], 2).reshape(-1, 3), VEC3, name="points"
@@ -229,7 +229,8 @@ def test_gradients_of_many_strands_are_sums_over_their_segments(model):
 @pytest.mark.parametrize("kind", [StrandGeometry, PointGeometry])
 @pytest.mark.parametrize("points, size", [(400, 128), (400, 512), (4000, 128)])
 def test_draws_have_about_as_many_fragments_as_plans_expect(kind, points, size):
-    """Whether they are few in a large image or overlap in a small one. Plans never know the places of points."""
+    """Whether they are few in a large image or overlap in a small one. Plans never know the places of
+    points."""
     rng = np.random.default_rng(points)
     walks = rng.normal(size=(points // 10, 1, 3)) * 0.04 + rng.normal(size=(points // 10, 10, 3)) * 0.02
     places = rng.uniform(-0.5, 0.5, (points // 10, 1, 3)) + walks.cumsum(1)
@@ -339,7 +340,8 @@ def test_lines_of_a_file_are_strands(tmp_path):
     "options", [{"form": "hard"}, {"form": "antialias", "samples": 2}, {"transparency": "moments"}]
 )
 def test_strands_lie_among_panes(options):
-    """Before both, between the two and behind them, each seen through what is nearer; with exact derivatives."""
+    """Before both, between the two and behind them, each seen through what is nearer; with exact
+    derivatives."""
     alpha = Variable(name="alpha", data=[[[0.4]]])
     camera = Camera.perspective(30, (5, 5), (0, 0, 4), (0, 0, 0))
     square = np.array([[-1.0, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0]])
@@ -393,7 +395,8 @@ def test_a_fibre_from_afar_is_the_mean_over_its_width():
 
 
 def test_light_passes_strands_directly_or_is_sent_on():
-    """Fibres that absorb nothing let through less than arrives, and dark ones nearly nothing but what meets none."""
+    """Fibres that absorb nothing let through less than arrives, and dark ones nearly nothing but what meets
+    none."""
     crossed = Variable.of(np.array([[0.0, 0.5, 2.0, 8.0]]), FLOAT)
     direct, white = evaluate(FarHair(HairBsdf.of(0.0, 0.0)).passing(F.constant(0.1), crossed))
     assert_allclose(direct[0, 0], np.exp([0.0, -0.5, -2, -8]))

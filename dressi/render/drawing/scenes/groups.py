@@ -1,8 +1,9 @@
 """Nodes of one kind of surface, shaded together as one look.
 
-Their materials then differ in numbers alone (``completed`` gives them what they lack). Single values become a list with an entry
-a node, maps of one size stand below each other in one image, and lists of corners are joined; each face knows its node. So the
-cost of a picture follows the number of kinds, not that of nodes. Joining a map or a list that is a Variable would copy it in every
+Their materials then differ in numbers alone (``completed`` gives them what they lack). Single values become a
+list with an entry a node, maps of one size stand below each other in one image, and lists of corners are
+joined; each face knows its node. So the cost of a picture follows the number of kinds, not that of nodes.
+Joining a map or a list that is a Variable would copy it in every
 step: nodes share a look only where they share the Variable.
 """
 
@@ -48,7 +49,7 @@ def own_name(part: str, member: int) -> str:
 
 
 def unlit_beside_lit(drawn: Sequence[DrawnNode]) -> list[DrawnNode]:
-    """The nodes. If some have glTF's surface, unlit ones get it, too, with the part ``UNLIT``, so that all are shaded together."""
+    """The nodes. If some have glTF's surface, unlit ones get it, too, with the part ``UNLIT``."""
     drawn, own = list(drawn), {UNLIT: Values(FLOAT, np.ones((1, 1, 1)))}
     if any(one.recipe.bsdf is GltfBsdf for one in drawn):
         for k, one in enumerate(drawn):
@@ -84,8 +85,8 @@ class _Together:
 
 
 def _look_of(node: DrawnNode) -> tuple[MaterialRecipe, bool, bool]:
-    """What nodes that share a look have in common, beside the kinds of their parts: the recipe, whether they are transparent, and
-    whether the graph carries normals or tangents into the world."""
+    """What nodes that share a look have in common, beside the kinds of their parts: the recipe, whether they
+    are transparent, and whether the graph carries normals or tangents into the world."""
     turned = node.to_world is not None and any(name in node.parts for name in WAYS)
     return node.recipe, node.is_transparent, turned
 
@@ -208,11 +209,13 @@ def numbers_list(values: Any, padding: int = 0) -> Values:
 
 # Parts of materials that change nothing, so that nodes whose materials have unlike parts share a look.
 #
-# Examples are a coat of strength 0, an image of ones, a white list of colours. Shading all nodes with the parts of all takes less
-# time than shading them kind by kind, because looks that are shaded apart must be put together at every pixel.
+# Examples are a coat of strength 0, an image of ones, a white list of colours. Shading all nodes with the
+# parts of all takes less time than shading them kind by kind, because looks that are shaded apart must be put
+# together at every pixel.
 
 Kinds = Mapping[str, tuple[Any, ...]]
-"""The kind of each part by name: "factor" and type; "map", type and shape of the array; "list"; or "own" and which."""
+"""The kind of each part by name: "factor" and type; "map", type and shape of the array; "list"; or "own" and
+which."""
 LISTS: dict[str, tuple[VType, Any]] = {
     "uvs": (VEC2, 0.0),
     "second_uvs": (VEC2, 0.0),
@@ -247,7 +250,7 @@ def kind_of(name: str, given: Given) -> tuple[Any, ...]:
 
 
 def joint(one: Kinds, other: Kinds, surface: type[Bsdf]) -> Kinds | None:
-    """The kinds of parts of two nodes of a surface that get each other's parts; None if a part has no value without effect."""
+    """The kinds of parts of two nodes of a surface with each other's parts; None if one cannot be neutral."""
     found, rows = {**one, **other}, material_rows(surface)
     for name in found:
         a, b, row = one.get(name), other.get(name), rows.get(name)
@@ -275,7 +278,7 @@ def joint(one: Kinds, other: Kinds, surface: type[Bsdf]) -> Kinds | None:
 
 
 def completed(parts: Mapping[str, Given], kinds: Kinds, faces: int, surface: type[Bsdf]) -> dict[str, Given]:
-    """The parts of a node with so many faces, and parts without effect for those that only the others have."""
+    """The parts of a node with so many faces, and neutral values for parts of the others."""
     found, rows = dict(parts), material_rows(surface)
     for name, kind in kinds.items():
         row, own = rows.get(name), parts.get(name)

@@ -63,7 +63,8 @@ def numbers(name: str, value: Any) -> np.ndarray:
 
 
 def vertex_list(name: str, vtype: VType, value: Any, count: int | None = None) -> Given:
-    """A list of ``count`` entries, or N lists: an array (count, k) or (N, count, k), or a Variable. Raises InputError."""
+    """A list of ``count`` entries, or N lists: an array (count, k) or (N, count, k), or a Variable. Raises
+    InputError."""
     k = vtype.components
     if isinstance(value, Variable):
         if value.vtype is not vtype:
@@ -121,7 +122,8 @@ def per_view(name: str, vtype: VType, value: Any) -> Given:
 
 
 def picture_of(name: str, value: Any, radiance: bool = False) -> Given:
-    """An image of colours: (3,), (H, W, 3) or (N, H, W, 3), a number, or a Variable. radiance: of a light. Raises InputError."""
+    """An image of colours: (3,), (H, W, 3) or (N, H, W, 3), a number, or a Variable. radiance: of a light.
+    Raises InputError."""
     if isinstance(value, Variable):
         if value.vtype.is_int or value.vtype.is_matrix:
             raise InputError(f"{name} is an image of colours, not {value} (made at {value.where})")
@@ -205,7 +207,8 @@ class LightRecipe(NamedTuple):
 
 
 def lights_of(light: Any) -> tuple[LightSource, ...]:
-    """The lights that an argument ``light`` means: None, "headlight", a direction, a light or several. Raises InputError."""
+    """The lights that an argument ``light`` means: None, "headlight", a direction, a light or several. Raises
+    InputError."""
     if light is None:
         return ()
     if isinstance(light, LightSource):
@@ -256,7 +259,8 @@ def _parameter(light: LightSource, name: str) -> Given:
 # Materials as images: the parts of a mesh's ``Material``, and those given instead of them.
 
 MATERIAL: dict[str, VType] = GLTF.parts
-"""The parts of a material beside its base colour: one value, one a view, or an image that is looked up at the UVs."""
+"""The parts of a material beside its base colour: one value, one a view, or an image that is looked up at the
+UVs."""
 
 SHOWN_UNLIT = frozenset("texture colour alpha alpha_cutoff alpha_mode transmission transmission_map".split())
 """Parts of ``material=`` that are seen without a light."""
@@ -271,8 +275,8 @@ MODE = "alpha_mode"
 
 
 def material_part(name: str, value: Any, known: Mapping[str, VType] = MATERIAL) -> Given:
-    """A part: a number or a vector, an image (H, W) or (H, W, channels), or a Variable. known: the parts of the kind of
-    material, and their types. Raises InputError."""
+    """A part: a number or a vector, an image (H, W) or (H, W, channels), or a Variable. known: the parts of
+    the kind of material, and their types. Raises InputError."""
     if name not in known:
         near = did_you_mean(name, known) or "; its base colour is texture="
         raise InputError(f"a material has {', '.join([*known, MODE])}, not {name!r}{near}")
@@ -294,8 +298,8 @@ def material_part(name: str, value: Any, known: Mapping[str, VType] = MATERIAL) 
 
 
 def warn_without_effect(material: Any, lights: Sequence[LightRecipe], stacklevel: int) -> None:
-    """Warns when parts of ``material=``, by name or a ``Material``, change nothing: under the default, Lambert's light, and without a
-    light a picture shows base colours alone."""
+    """Warns when parts of ``material=``, by name or a ``Material``, change nothing: under the default,
+    Lambert's light, and without a light a picture shows base colours alone."""
     if isinstance(material, Material):
         own = {name: (getattr(material, name), default) for name, default in GLTF.fields.items()}
         material = {name: x for name, (x, default) in own.items() if not np.array_equal(x, default)}
@@ -336,10 +340,11 @@ def _check_part(name: str, value: Any, array: np.ndarray) -> None:
 
 
 def material_given(mesh: Any, material: Mapping[str, Any] | Bsdf | None) -> dict[str, Given]:
-    """The parts of a picture that are the material of a mesh, with those of ``material`` instead. Raises InputError.
+    """The parts of a picture that are the material of a mesh, with those of ``material`` instead. Raises
+    InputError.
 
-    A surface of one's own takes from the mesh the normals and alpha, which lie outside of its BSDF, the base colour where it has
-    none, and those maps and factors that its table names and that it leaves out.
+    A surface of one's own takes from the mesh the normals and alpha, which lie outside of its BSDF, the base
+    colour where it has none, and those maps and factors that its table names and that it leaves out.
     """
     kind = _kind_of(mesh, material)
     own = _host_parts(mesh, kind) if isinstance(mesh, Mesh) else {}
@@ -418,8 +423,8 @@ def _kind_of(mesh: Any, material: Mapping[str, Any] | Bsdf | None) -> type[Bsdf]
 
 
 def alpha_mode_of(mesh: Any, material: Mapping[str, Any] | Bsdf | None) -> str | None:
-    """The meaning of alpha: the mode that ``material`` names, or that of the mesh; None where neither says. A single value of alpha
-    blends by default: as a mask it would cut out all or nothing. Raises InputError."""
+    """The meaning of alpha: the mode that ``material`` names, or that of the mesh; None where neither says. A
+    single value of alpha blends by default: as a mask it would cut out all or nothing. Raises InputError."""
     host = _material_of(mesh)
     own = None if host is None else host.alpha_mode
     if not isinstance(material, Mapping):
@@ -438,7 +443,7 @@ def alpha_mode_of(mesh: Any, material: Mapping[str, Any] | Bsdf | None) -> str |
 
 
 def placements_of(mesh: Mesh) -> dict[str, Placement]:
-    """The placements of maps that do not lie at the UVs as they are, by the names of the parts that hold the maps."""
+    """The placements of maps that do not lie at the UVs as they are, by the names of their parts."""
     placements = {} if mesh.material is None else mesh.material.placements
     return {
         part: placements[row.map.field]
@@ -481,7 +486,8 @@ class MapRecipe(NamedTuple):
 class MaterialRecipe:
     """Everything of a material that is not an image; equal recipes make equal graphs.
 
-    bsdf: the class of the surface.  wrap: of maps that have no place of their own.  maps: these, by the name of the part.
+    bsdf: the class of the surface.  wrap: of maps that have no place of their own.  maps: these, by the name
+    of the part.
     blends: whether alpha is opacity.
     """
 
@@ -505,8 +511,10 @@ class Members:
 
     The list of parts ``MEMBER`` says which of them each face belongs to.
 
-    factors: parts that are lists with an entry a member.  stacks: parts that are maps below each other, and how many.
-    numbered: those of them where the list ``layer_name`` says which one a member has; in the others it is the member's number.
+    factors: parts that are lists with an entry a member.  stacks: parts that are maps below each other, and
+    how many.
+    numbered: those of them where the list ``layer_name`` says which one a member has; in the others it is the
+    member's number.
     """
 
     factors: tuple[str, ...] = ()
@@ -565,7 +573,8 @@ def placed(positions: Variable, matrix: Variable | None) -> Variable:
 
 
 def turned_parts(parts: Mapping[str, Variable], by: Mapping[str, Variable]) -> dict[str, Variable]:
-    """The normals and tangents among the parts of a look, unit again. by: for each a MAT4, one for all rows or one each.
+    """The normals and tangents among the parts of a look, unit again. by: for each a MAT4, one for all rows
+    or one each.
 
     Normals go by the cofactors, as the cross product of two edges does.
     """

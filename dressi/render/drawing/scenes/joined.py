@@ -1,8 +1,8 @@
 """The lists of all nodes joined, and how each run of faces is shaded.
 
-Arrays are placed in the world here, Variables by the graph. A scene of one node is drawn by the lists of its geometry. Positions
-of several nodes become one list, and one table holds their matrices. Faces are ordered by look, opaque ones first, so that a look
-is a run of faces; nodes of one structure share a look (``groups``).
+Arrays are placed in the world here, Variables by the graph. A scene of one node is drawn by the lists of its
+geometry. Positions of several nodes become one list, and one table holds their matrices. Faces are ordered by
+look, opaque ones first, so that a look is a run of faces; nodes of one structure share a look (``groups``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .images import ALONE, Given, MaterialRecipe, Members, Values, per_view, pla
 from .node import WAYS, DrawnNode, node_drawn
 
 LOOK = "look {} "
-"""Prefix of the names of a look's images: parts of a material may have any name, such as that of an input of ``render``."""
+"""Prefix of the names of a look's images: parts of a material may have any name."""
 
 
 class DrawnScene(NamedTuple):
@@ -34,7 +34,8 @@ class DrawnScene(NamedTuple):
     given: dict[str, Given]
     recipe: SceneRecipe
     framed: np.ndarray | None
-    """(N, V, 3): the vertices that a view without cameras frames, before the scene is moved as a whole; None where not known."""
+    """(N, V, 3): the vertices that a view without cameras frames, before the whole scene is moved; None if
+    not known."""
     vertices: np.ndarray | None
     """(N, V, 3): the vertices in the world that faces use, if all of them are arrays."""
     name: str
@@ -61,7 +62,7 @@ def scene_given(scene: Scene, to_world: Any = None) -> DrawnScene:
 
 
 def _vertices(drawn: Sequence[DrawnNode], places: Sequence[Given | None], leaves: bool) -> np.ndarray | None:
-    """(N, V, 3): all vertices at these places; None if one is a Variable, or with ``leaves`` a Variable without data."""
+    """(N, V, 3): all vertices at these places; None for a Variable, with ``leaves`` for one without data."""
     each = []
     for one, place in zip(drawn, places, strict=True):
         for given in (one.shape.given["position"], place):
@@ -199,8 +200,8 @@ class LookRecipe(NamedTuple):
     material: MaterialRecipe
     transparent: bool
     placed_by: str | None
-    """The image that carries its normals and tangents into the world, ``EACH`` for the matrices of all nodes; None where they are
-    in the world already."""
+    """The image that carries its normals and tangents into the world, ``EACH`` for the matrices of all nodes;
+    None where they are in the world already."""
     members: Members = ALONE
     own: tuple[tuple[str, int], ...] = ()
     """Factors of single members that are images of their own: part and member."""
@@ -233,7 +234,7 @@ class SceneRecipe:
         return tuple(k for look in self.looks if look.transparent for k in look.nodes)
 
     def position(self, parts: Mapping[str, Variable]) -> Variable:
-        """VEC3 list: all positions in the world. Differentiable in those of the nodes and in their matrices."""
+        """VEC3 list: all positions in the world. Differentiable in the nodes' and their matrices."""
         if not self.sources:
             return placed(parts["position"], parts.get("to_world"))
         lists = []

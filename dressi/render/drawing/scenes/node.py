@@ -79,8 +79,8 @@ class DrawnNode:
 
     @property
     def places(self) -> np.ndarray:
-        """(V,) equal numbers for vertices at one place: where arrays put them, or where they are before anything moves them. All
-        differ where no place is known."""
+        """(V,) equal numbers for vertices at one place: where arrays put them, or where they are before
+        anything moves them. All differ where no place is known."""
         given, count = self.shape.given["position"], self.shape.vertex_count
         known: Any = None
         if not isinstance(given, Variable):
@@ -142,7 +142,7 @@ def _product(whole: Given | None, own: Given | None) -> Given | None:
 
 
 def _mirrors(matrix: Given | None) -> bool:
-    """Whether a matrix mirrors; of a Variable, the value that it was made with, where that is known and soon computed."""
+    """Whether a matrix mirrors; of a Variable, the value it was made with, where known."""
     if isinstance(matrix, Variable):
         values = known_value(matrix)
     else:
@@ -151,7 +151,7 @@ def _mirrors(matrix: Given | None) -> bool:
 
 
 def _mirrored(shape: Shape, parts: dict[str, Given]) -> tuple[Shape, dict[str, Given]]:
-    """The lists with faces that are turned, so that their fronts, normals and tangents stay outside in a mirror."""
+    """The lists with faces turned, so that fronts, normals and tangents stay outside in a mirror."""
     parts = dict(parts)
     for table, index in INDEX.items():
         values, numbers = parts.get(table), parts.get(index)
