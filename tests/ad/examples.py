@@ -19,7 +19,7 @@ from dressi.ad.ops.image import extremes, lookup, reduce, resize
 from dressi.ad.ops.pixel import geometry, kinds, matrix, vector
 from dressi.ad.ops.pixel import random as randoms
 from dressi.ad.ops.texture import inverse_uv
-from dressi.ad.optim.optimizers import BiasCorrection
+from dressi.ad.optim.optimizer import BiasCorrection
 from dressi.ad.transform.fused import Whole, fused
 
 __all__ = ["EXAMPLES", "Build", "Example", "leaf"]

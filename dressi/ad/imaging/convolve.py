@@ -20,17 +20,9 @@ from ..types import FLOAT, whole
 from .contract import contract
 
 __all__ = [
-    "average_pool",
-    "convolve",
-    "correlate",
-    "correlate_transposed",
-    "matmul",
-    "max_pool",
-    "max_pool_index",
-    "min_pool",
-    "window_max",
-    "window_min",
-]
+    "average_pool", "convolve", "correlate", "correlate_transposed", "matmul", "max_pool", "max_pool_index",
+    "min_pool", "window_max", "window_min",
+]  # fmt: skip
 
 Pair = int | Sequence[int]
 

@@ -25,17 +25,9 @@ from .contract import contract
 from .convolve import correlate, matmul
 
 __all__ = [
-    "box_blur",
-    "collapse_pyramid",
-    "gaussian_blur",
-    "gaussian_pyramid",
-    "guided_filter",
-    "histogram",
-    "laplacian_pyramid",
-    "local_laplacian",
-    "recurrence",
-    "recursive_blur",
-]
+    "box_blur", "collapse_pyramid", "gaussian_blur", "gaussian_pyramid", "guided_filter", "histogram",
+    "laplacian_pyramid", "local_laplacian", "recurrence", "recursive_blur",
+]  # fmt: skip
 
 
 def gaussian_blur(x: Variable, sigma: float, border: str | None = "clamp", *, reach: float = 3.0) -> Variable:

@@ -14,19 +14,9 @@ from ..ops.pixel.constant import Like, operands
 from ..types import FLOAT, whole
 
 __all__ = [
-    "attention",
-    "batch_norm",
-    "batch_statistics",
-    "convolution",
-    "from_windows",
-    "group_norm",
-    "layer_norm",
-    "linear",
-    "mlp",
-    "rms_norm",
-    "self_attention",
-    "windows",
-]
+    "attention", "batch_norm", "batch_statistics", "convolution", "from_windows", "group_norm", "layer_norm",
+    "linear", "mlp", "rms_norm", "self_attention", "windows",
+]  # fmt: skip
 
 Weights = Mapping[str, Variable]
 """The parameters of one layer by name."""

@@ -16,22 +16,10 @@ from ..graph.user_code import check_function
 from ..types import FLOAT, vector_type
 
 __all__ = [
-    "arrays",
-    "assigned",
-    "attention_init",
-    "convolution_init",
-    "flat",
-    "kaiming_normal",
-    "kaiming_uniform",
-    "linear_init",
-    "mlp_init",
-    "nested",
-    "norm_init",
-    "parameters",
-    "variables",
-    "xavier_normal",
+    "arrays", "assigned", "attention_init", "convolution_init", "flat", "kaiming_normal", "kaiming_uniform",
+    "linear_init", "mlp_init", "nested", "norm_init", "parameters", "variables", "xavier_normal",
     "xavier_uniform",
-]
+]  # fmt: skip
 
 Tree = Any
 """A leaf, or a dict, list or tuple of trees."""

@@ -19,9 +19,8 @@ The names by file of ``dressi/ad``:
 """
 
 # ruff: noqa: F403, I001
-from .optimizers import *
-from .schedules import *
 from .optimizer import *
+from .schedules import *
 
 from ..graph.names import gather as _gather
 

@@ -17,17 +17,9 @@ from ..graph import Domain, Variable, as_variable
 from ..types import FLOAT
 
 __all__ = [
-    "Rate",
-    "Schedule",
-    "constant",
-    "cosine",
-    "exponential",
-    "joined",
-    "linear",
-    "piecewise",
-    "rate_at",
+    "Rate", "Schedule", "constant", "cosine", "exponential", "joined", "linear", "piecewise", "rate_at",
     "warm_up",
-]
+]  # fmt: skip
 
 Schedule = Callable[[Variable], Variable]
 """From the step counter (FLOAT, one texel; 0 in the first step) to a FLOAT of one texel."""
