@@ -24,9 +24,8 @@ from dressi.vk.plan.model.cost import fetches, operations
 
 def test_values_come_from_the_argument_before_the_data():
     x = Variable(FLOAT, (2, 1), data=[[[1.0, 2.0]]])
-    assert evaluate([x + 1.0])[0].tolist() == [[[2.0, 3.0]]]
+    assert [v.tolist() for v in evaluate([x, x + 1.0])] == [[[[1.0, 2.0]]], [[[2.0, 3.0]]]]
     assert evaluate([x + 1.0], {x: [[[5.0, 6.0]]]})[0].tolist() == [[[6.0, 7.0]]]
-    assert evaluate([x])[0].tolist() == [[[1.0, 2.0]]]
 
 
 def test_values_that_are_missing_or_do_not_fit_are_named():
@@ -49,16 +48,12 @@ def test_outputs_have_their_full_shape_and_type():
     assert index.dtype == np.int64 and index[0, 2, 0] == 2**20 + 2
 
 
-def test_single_precision_can_be_asked_for():
-    x = Variable(FLOAT, data=[[[1.0]]])
-    (y,) = evaluate([x / 3.0], dtype=np.float32)
-    assert y.dtype == np.float32
-
-
-def test_division_by_zero_is_silent(recwarn):
+def test_division_by_zero_is_silent_in_either_precision(recwarn):
     x = Variable(FLOAT, data=[[[0.0]]])
-    infinite, undefined = evaluate([1.0 / x, x / x])
-    assert np.isinf(infinite).all() and np.isnan(undefined).all() and not recwarn.list
+    for dtype in (np.float64, np.float32):
+        infinite, undefined = evaluate([1.0 / x, x / x], dtype=dtype)
+        assert np.isinf(infinite).all() and np.isnan(undefined).all() and not recwarn.list
+        assert infinite.dtype == dtype
 
 
 def test_intermediates_are_dropped_after_their_last_use():
@@ -183,9 +178,8 @@ def test_svg_without_graphviz_is_well_formed():
 
 
 def test_svg_escapes():
-    x = Variable(FLOAT, name="a<b&c")
-    assert ElementTree.fromstring(svg(x + 1.0, graphviz=False)) is not None
-    assert "svg" in svg(x + 1.0)
+    sums = Variable(FLOAT, name="a<b&c") + 1.0
+    assert ElementTree.fromstring(svg(sums, graphviz=False)) is not None and "svg" in svg(sums)
 
 
 KINDS = (Function, PixelFunction, ReduceFunction, ScatterFunction, RasterFunction)
@@ -247,7 +241,6 @@ def test_users_have_defaults_and_may_say_more():
 
 def test_a_plan_does_not_depend_on_the_number_of_views():
     one, many = (F.sum(Variable(FLOAT, (7, 5), batch), "n").creator for batch in (1, 8))
-    assert one is not None and many is not None
     assert operations(one) == operations(many) and fetches(one, 0) == fetches(many, 0) == 1
     assert many.iterations == many.reads(0) == 8
 

@@ -31,6 +31,15 @@ views = Variable.of(np.ones((2, 4, 4, 3)), name="views")
         (lambda: np.clip(image, 0, 1), "np.clip.*F.clamp"),
         (lambda: np.stack([image, image]), "np.stack.*F.vec2"),
         (lambda: np.linalg.norm(points), "F.length"),
+        (lambda: F.sum(image, 0), "letters of 'xycn'.*not 0; .* is 'n'"),
+        (lambda: F.mean(image, (2, -1)), r"not \(2, -1\); .* is 'yx'"),
+        (lambda: F.max(image, axes=0), "not 0"),
+        (lambda: F.min(image, image, "x"), "either a second value or axes"),
+        (lambda: F.softmax(image, None), "not None"),
+        (lambda: F.flip(image, 1), "'x', 'y' or 'xy', not 1"),
+        (lambda: image - np.ones((6, 4)), r"shape \(6, 4\) does not fit FLOAT image .*shape \(1, 4, 6\)"),
+        (lambda: points - np.ones((7, 3)), r"\(7, 3\) does not fit .*points.*\(5, 3\)"),
+        (lambda: F.mean(np.ones((6, 4))), r"shape \(6, 4\).*Variable\.of.*positions="),
     ],
 )
 def test_what_has_no_meaning_names_what_has(write, words):
@@ -71,11 +80,10 @@ def test_what_errors_offer_exists():
 @pytest.mark.parametrize("key", [0, -1, slice(2)])
 @pytest.mark.parametrize("x", [points, points * 2.0, views, photograph])
 def test_an_entry_is_not_a_component_in_silence(x, key):
-    with pytest.raises(
-        GraphError, match=r"(list of 5|batch of 2|image of 6x4).*F\.component.*F\.lookup.*F\.crop"
-    ):
+    what = r"(list of 5|batch of 2|image of 6x4)"
+    with pytest.raises(GraphError, match=rf"{what}.*F\.component.*F\.lookup.*F\.crop"):
         x[key]
-    with pytest.raises(GraphError, match=r"list of 5|batch of 2|image of 6x4"):
+    with pytest.raises(GraphError, match=what):
         list(x)
     assert evaluate(F.component(x, 0)).shape == evaluate(x.x).shape
 
@@ -152,18 +160,16 @@ def test_a_square_array_is_no_matrix_in_silence(order):
         lambda: F.select(array, 1.0, 2.0),
         lambda: F.clamp(array),
     ):
-        with pytest.raises(
-            GraphError, match=rf"one MAT{order} or an image of {order}x{order}.*F\.constant.*Variable\.of"
-        ):
+        words = rf"one MAT{order} or an image of {order}x{order}.*F\.constant.*Variable\.of"
+        with pytest.raises(GraphError, match=words):
             build()
     vector = Variable.of(np.ones(order), (VEC2, VEC3, VEC4)[order - 2])
     square = Variable.of(np.ones((order, order)), FLOAT)
     for matrix in (array @ vector, F.inverse(array) + array, F.matmul(array, array), F.constant(array) * one):
         assert matrix.size == (1, 1) and not matrix.vtype.is_scalar
     assert (square + array).vtype is FLOAT and evaluate(F.matmul(array, square)).shape == square.shape
-    with pytest.raises(
-        GraphError, match=rf"one MAT{order}, a list of {order} VEC{order} or an image of .*FLOAT"
-    ):
+    words = rf"one MAT{order}, a list of {order} VEC{order} or an image of .*FLOAT"
+    with pytest.raises(GraphError, match=words):
         Variable.of(array)
 
 
@@ -180,15 +186,6 @@ def test_lists_that_are_no_rectangle_are_named(values):
     ):
         with pytest.raises(GraphError, match=r"lists of numbers have one length at every depth, which \["):
             build()
-
-
-def test_arrays_that_fit_nothing_name_both_shapes():
-    with pytest.raises(GraphError, match=r"shape \(6, 4\) does not fit FLOAT image .*shape \(1, 4, 6\)"):
-        image - np.ones((6, 4))
-    with pytest.raises(GraphError, match=r"\(7, 3\) does not fit .*points.*\(5, 3\)"):
-        points - np.ones((7, 3))
-    with pytest.raises(GraphError, match=r"shape \(6, 4\).*Variable\.of.*positions="):
-        F.mean(np.ones((6, 4)))
 
 
 @pytest.mark.parametrize(
@@ -209,19 +206,3 @@ def test_shapes_that_may_mean_something_else_are_said(shape, words):
         Variable.of(np.ones(shape), FLOAT)
         for clear in ((1,), (5,), (48, 64), (48, 64, 3), (6, 48, 64), (2, 48, 64, 3)):
             Variable.of(np.ones(clear))
-
-
-@pytest.mark.parametrize(
-    ("write", "words"),
-    [
-        (lambda: F.sum(image, 0), "letters of 'xycn'.*not 0; .* is 'n'"),
-        (lambda: F.mean(image, (2, -1)), r"not \(2, -1\); .* is 'yx'"),
-        (lambda: F.max(image, axes=0), "not 0"),
-        (lambda: F.min(image, image, "x"), "either a second value or axes"),
-        (lambda: F.softmax(image, None), "not None"),
-        (lambda: F.flip(image, 1), "'x', 'y' or 'xy', not 1"),
-    ],
-)
-def test_axes_are_letters(write, words):
-    with pytest.raises(GraphError, match=words):
-        write()
