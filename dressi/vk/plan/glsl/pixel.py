@@ -20,8 +20,7 @@ void main() {
   gl_Position = vec4(gl_VertexIndex == 1 ? 3.0 : -1.0, gl_VertexIndex == 2 ? 3.0 : -1.0, 0.0, 1.0);
 }
 """
-BLOCK = 8
-"""Pixels on each side of the blocks that a sparse dispatch visits; a workgroup visits one."""
+BLOCK = 8  # pixels on each side of the blocks that a sparse dispatch visits; a workgroup visits one
 
 
 def fragment_shaders(work: Fragment, w: Writer) -> Shaders:

@@ -171,8 +171,7 @@ def texel_of_list(index: str, table: Variable) -> str:
 
 # ---- flat varyings
 FLAT_COMPONENTS = 60  # 15 of the 16 locations that Vulkan guarantees
-FACE = "dressi_face"
-"""The name of the number of the face in shaders of draws."""
+FACE = "dressi_face"  # the name of the number of the face in shaders of draws
 _FIXED = (FACE, "tile")
 
 

@@ -303,8 +303,7 @@ def total_text(a: Accumulators) -> str:
 # GLSL of sums by faces: an invocation visits the pixels in the box around a face, and adds up those that the
 # face covers.
 
-ROUND = 1 << 14
-"""Iterations of a loop: some drivers end one after 65,535."""
+ROUND = 1 << 14  # iterations of a loop: some drivers end one after 65,535
 
 
 def face_sum_shaders(work: FaceSums, w: Writer) -> Shaders:

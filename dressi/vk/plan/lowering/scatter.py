@@ -412,8 +412,7 @@ def sum_in_fixed_point(program: Program, target: Target) -> dict[Variable, Varia
 #
 # The inverse lists are leaves of their own, which the workspace fills anew when the indices are sent.
 
-LONGEST = 64
-"""Entries of lists that are gathered, in each tile: an invocation reads a list one by one."""
+LONGEST = 64  # entries of lists that are gathered, in each tile: an invocation reads a list one by one
 MOST = (
     1 << 15
 )  # entries that a list may ever have, through all tiles: some drivers end a loop after 65,535 iterations
