@@ -18,7 +18,7 @@ from .arrays import ArrayShape, At, array_of, doubt, layout_of
 from .operators import Operators, builders
 from .snippet import places_of
 from .user_code import of_dressi, user_line
-from .work import Reads, Work
+from .work import Edge, Work
 
 _serial = itertools.count()
 
@@ -157,7 +157,7 @@ def _known(kind: type[Function]) -> frozenset[str]:
     return frozenset(names)
 
 
-class Function(Reads, Work):
+class Function(Work):
     """One application of one operation. Subclass one of the kinds (``PixelFunction``, ...), not this class.
 
     A subclass declares
@@ -300,6 +300,20 @@ class Function(Reads, Work):
         return Function.known_value(self, known)
 
     # ---- what every Function has
+    @property
+    def working_domain(self) -> Domain:
+        """The domain over which the Function runs."""
+        return self.output.domain
+
+    @cached_property
+    def edges(self) -> tuple[Edge, ...]:
+        """The inputs, in order."""
+        here, same = self.working_domain, Access.SAME_PIXEL
+        return tuple(
+            Edge(x, x.creator, access, access is same and x.domain == here)
+            for x, access in zip(self.inputs, self.access, strict=True)
+        )
+
     @property
     def attributes(self) -> tuple[Any, ...]:
         """The values of the fields. Hashable."""

@@ -4,10 +4,9 @@ figures to decide whether to store a value or to compute it again; results do no
 from __future__ import annotations
 
 import math
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..types import Access, Domain
+from ..types import Access
 
 UNROLLED = 4
 """Texels that one iteration of an unrolled loop takes."""
@@ -21,27 +20,6 @@ class Edge(NamedTuple):
     maker: Any
     access: Access
     near: bool
-
-
-class Reads:
-    if TYPE_CHECKING:
-        inputs: Any
-        output: Any
-        access: Any
-
-    @property
-    def working_domain(self) -> Domain:
-        """The domain over which the Function runs."""
-        return self.output.domain
-
-    @cached_property
-    def edges(self) -> tuple[Edge, ...]:
-        """The inputs, in order."""
-        here, same = self.working_domain, Access.SAME_PIXEL
-        return tuple(
-            Edge(x, x.creator, access, access is same and x.domain == here)
-            for x, access in zip(self.inputs, self.access, strict=True)
-        )
 
 
 class Work:

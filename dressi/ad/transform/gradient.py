@@ -124,12 +124,7 @@ def jvp(
     known: dict[Variable, Variable] = {}
     outputs = _variables(outputs, "the forward derivative is taken of Variables")
     inputs = _variables(inputs, "the forward derivative is taken by Variables")
-    tangents = list(tangents) if isinstance(tangents, list | tuple) else [tangents]
-    if len(inputs) != len(tangents):
-        raise GraphError(
-            f"{len(inputs)} inputs but {len(tangents)} tangents; give one for each input, None for zero"
-        )
-    for x, tangent in zip(inputs, tangents, strict=True):
+    for x, tangent in _paired(inputs, "input", tangents, "tangents"):
         t = None if tangent is None else operands(tangent, beside=(x,))[0]
         if x.vtype.is_int or (t is not None and t.vtype not in (x.vtype, FLOAT)):
             raise GraphError(f"{t} cannot be the tangent of {x}")
@@ -138,11 +133,8 @@ def jvp(
     order = topological_order(outputs)
     needed = _needed(order, outputs)
     for function in order:
-        if (
-            function.output in known
-            or function.output not in needed
-            or known.keys().isdisjoint(function.inputs)
-        ):
+        y = function.output
+        if y in known or y not in needed or known.keys().isdisjoint(function.inputs):
             continue
         if blocks_derivatives(function):
             continue
@@ -151,7 +143,7 @@ def jvp(
             local = [None if t is None else fit(t, x) for t, x in zip(local, function.inputs)]
         tangent = _push(function, local)
         if tangent is not None:
-            known[function.output] = _widen(tangent, function.output.vtype)
+            known[y] = _widen(tangent, y.vtype)
     return [fit(known[y], y) if y in known else zeros_like(y) for y in outputs]
 
 
@@ -186,19 +178,26 @@ def vjp(
     """
     outputs = _variables(outputs, "the seeds multiply Variables")
     inputs = _variables(inputs, "the gradient is taken by Variables")
-    seeds = list(seeds) if isinstance(seeds, list | tuple) else [seeds]
-    if len(outputs) != len(seeds):
-        raise GraphError(
-            f"{len(outputs)} outputs but {len(seeds)} seeds; give one for each output, None for zero"
-        )
     parts: dict[Variable, list[Variable]] = {}
-    for y, given in zip(outputs, seeds, strict=True):
+    for y, given in _paired(outputs, "output", seeds, "seeds"):
         if given is not None:
             seed = _widen(operands(given, beside=(y,))[0], y.vtype)
             _check_seed(seed, y)
             parts.setdefault(y, []).append(entries_only(seed, of=y))
     _check_floats(inputs)
     return _like(inputs, backward(parts, inputs))
+
+
+def _paired(
+    variables: Sequence[Variable], kind: str, given: Any, what: str
+) -> Iterable[tuple[Variable, Any]]:
+    """Each Variable with what is given for it. kind, what: their names in the error."""
+    several = list(given) if isinstance(given, list | tuple) else [given]
+    if len(variables) != len(several):
+        raise GraphError(
+            f"{len(variables)} {kind}s but {len(several)} {what}; give one for each {kind}, None for zero"
+        )
+    return zip(variables, several, strict=True)
 
 
 def _like(wrt: Sequence[Variable], totals: Mapping[Variable, Variable]) -> list[Variable]:

@@ -10,9 +10,10 @@ from ...contract.contraction import SumOfParts
 from ...graph import Domain, Variable
 from ...graph.index_map import Affine
 from ...graph.snippet import LOST, add_compensated
-from ...types import Size, size_of
+from ...types import Access, Size, size_of
+from ..pixel.kinds import Linear
 from .image import gather
-from .texels import Fetching, check_one_row, fetch
+from .texels import check_one_row, fetch
 
 __all__ = ["resize"]
 
@@ -56,7 +57,7 @@ def taps(count_in: int, count_out: int, kind: str) -> int:
     return max(forward, backward)
 
 
-class Resize(Fetching):
+class Resize(Linear):
     """Each output texel is a weighted mean of nearby input texels; or the transpose of that."""
 
     # length: 0, or the number of taps of a partial sum. The partial sums of a texel are then in consecutive
@@ -67,6 +68,13 @@ class Resize(Fetching):
     transposed: bool = False
     length: int = 0
     includes = ("resize.glsl",)
+
+    @cached_property
+    def access(self):
+        return (Access.FETCH,)
+
+    def known_value(self, known):
+        return known[0] if 0 in known and not np.any(known[0]) else None
 
     def infer(self):
         if self.filter not in FILTERS:

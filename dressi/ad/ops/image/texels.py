@@ -11,20 +11,6 @@ from ...coordinates import LinearIndex
 from ...graph import At, Domain, PixelFunction, Variable
 from ...types import Access
 from ..pixel.compare import less, select
-from ..pixel.kinds import Linear
-
-
-class Fetching(Linear):
-    """A linear Function that reads its one input by FETCH."""
-
-    fetches = 1.0
-
-    @cached_property
-    def access(self):
-        return (Access.FETCH,)
-
-    def known_value(self, known):
-        return known[0] if 0 in known and not np.any(known[0]) else None
 
 
 class Picks(PixelFunction):
@@ -52,11 +38,6 @@ def fetch(values: np.ndarray, at: At, x=None, y=None, tile=None) -> np.ndarray:
     return values[tuple(0 * i if n == 1 else i for n, i in zip(values.shape[:3], indices, strict=True))]
 
 
-def is_padded(x: Variable) -> bool:
-    """Whether texels behind the last entry of a list fill its last row."""
-    return x.count is not None and x.count < x.size[0] * x.size[1]
-
-
 def check_one_row(x: Variable, what: str) -> None:
     """Raises GraphError for a list in several rows: entries across their ends are no neighbours."""
     if x.count is not None and x.size[1] > 1:
@@ -70,9 +51,8 @@ def entries_only(x: Variable, outside: float = 0, of: Variable | None = None) ->
     """The list x with ``outside`` behind its last entry, where its gradient is 0; x itself if there is no
     such texel. of: the list whose entries these are, if it is not x."""
     rows = x if of is None else of
-    if not is_padded(rows):
+    if rows.count is None or rows.count == rows.size[0] * rows.size[1]:
         return x
-    assert rows.count is not None
     inside = less(LinearIndex(Domain(rows.size, 1)).output, rows.count)
     return select(inside, x, int(outside) if x.vtype.is_int else float(outside))
 
