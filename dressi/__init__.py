@@ -12,7 +12,7 @@
 
 computations
     F (every operation), Variable (an image value), gradient, jvp, vjp, hvp (first and second derivatives)
-    types of a texel: FLOAT, VEC2, VEC3, VEC4, MAT2, MAT3, MAT4, INT, IVEC2, IVEC3, IVEC4, all members of VType
+    types of a texel: FLOAT, VEC2, VEC3, VEC4, MAT2, MAT3, MAT4, INT, IVEC2, IVEC3, IVEC4: members of VType
     operations of your own: PixelFunction, ReduceFunction, Access; see F.apply
 
 running them
@@ -22,7 +22,8 @@ running them
 
 optimizers
     adam, adamw, amsgrad, adam_uniform, sgd, per_parameter; more, and schedules, in optim
-    of a list of residuals: GaussNewton, LevenbergMarquardt; robust kernels and products with the Jacobian in least_squares
+    of a list of residuals: GaussNewton, LevenbergMarquardt; robust kernels and products with the Jacobian in
+    least_squares
 
 layers of networks, weights in and out of files
     networks
@@ -36,9 +37,10 @@ errors
 
 Every name has a docstring with an example; examples run after ``import numpy as np`` and
 ``from dressi import *``: ``help(dressi.F.sample)``, ``help(dressi.DressiAD)``. ``help(dressi.F)``,
-``help(dressi.optim)``, ``help(dressi.least_squares)``, ``help(dressi.networks)`` and ``help(dressi.render)`` list
-what is in them by family. Names are imported when they are first used: ``import dressi`` alone is quick, and the
-command line can take care of Ctrl-C before NumPy and the Vulkan loader are imported.
+``help(dressi.optim)``, ``help(dressi.least_squares)``, ``help(dressi.networks)`` and
+``help(dressi.render)`` list what is in them by family. Names are imported when they are first used:
+``import dressi`` alone is quick, and the command line can take care of Ctrl-C before NumPy and the Vulkan
+loader are imported.
 """
 
 from importlib import import_module

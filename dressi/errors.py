@@ -167,7 +167,8 @@ class OfVariables:
         kind = type(self).__name__
         if name in ("save", "srgb", "image"):  # what a picture of arrays has
             raise NoAttributeError(
-                f"a {kind} is made of Variables, and only pictures of arrays have '{name}': read them with"
-                " evaluate(picture.colour), or draw with render, which gives arrays where no argument is a Variable"
+                f"a {kind} is made of Variables, and only pictures of arrays have '{name}': read them with "
+                "evaluate(picture.colour), or draw with render, which gives arrays where no argument is a "
+                "Variable"
             )
         raise NoAttributeError(f"a {kind} has no attribute '{name}'{did_you_mean(name, dir(type(self)))}")

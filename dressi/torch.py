@@ -69,7 +69,8 @@ def array_of(name: str, tensor: Tensor) -> np.ndarray:
         )
     if tensor.dtype not in DTYPES:
         raise InputError(
-            f"{name} holds {tensor.dtype}; dressi.torch takes float32 and int32: call {name}.float() or .int()"
+            f"{name} holds {tensor.dtype}; dressi.torch takes float32 and int32: call {name}.float() or "
+            ".int()"
         )
     return tensor.detach().resolve_conj().resolve_neg().numpy()
 
@@ -138,8 +139,8 @@ class RasterizeGLContext:
             raise InputError(f"mode is 'automatic' or 'manual', not {mode!r}")
         if device is not None and not str(device).startswith("cpu"):
             raise InputError(
-                f"a context for tensors on {device}: dressi.torch takes CPU tensors; leave device out, and choose the "
-                "Vulkan device with DRESSI_DEVICE"
+                f"a context for tensors on {device}: dressi.torch takes CPU tensors; leave device out, and "
+                "choose the Vulkan device with DRESSI_DEVICE"
             )
         self.output_db, self.mode = output_db, mode
         self.active_depth_peeler: Any = None
@@ -328,7 +329,8 @@ def rasterize(
     _check_context(glctx)
     if glctx.active_depth_peeler is not None:
         raise InputError(
-            "this context is peeling depth layers: call rasterize_next_layer, or leave the DepthPeeler's block first"
+            "this context is peeling depth layers: call rasterize_next_layer, or leave the DepthPeeler's "
+            "block first"
         )
     return _rasterized(glctx, pos, tri, resolution, ranges, grad_db)
 

@@ -117,8 +117,8 @@ class Description:
 WRAP = Description(
     {
         "function": "takes one Variable for each array, and gives a Variable or a tuple of them. It is called once for each"
-        " signature of shapes and types; the program that it describes is kept. It may use arrays and leaves with data of its"
-        " own, which are constants.",
+        " signature of shapes and types; the program that it describes is kept. It may use arrays and "
+        "leaves with data of its own, which are constants.",
         "types": "of the texels, by name of the argument, where the shape says something else than is meant (see"
         " ``Variable.of``).",
         "batched": "names of the arguments whose first axis is the batch, or True for all.",
@@ -317,8 +317,8 @@ class Wrapped(Operation):
             blank = np.broadcast_to(np.zeros((), spec.dtype), spec.shape)
             if vtype is not None and blank.ndim - len(vtype.shape) > 3:
                 raise InputError(
-                    f"an array of shape {spec.shape} has channels, which functions of {vtype} do not take from other"
-                    " libraries; give (batch, height, width)"
+                    f"an array of shape {spec.shape} has channels, which functions of {vtype} do not take "
+                    "from other libraries; give (batch, height, width)"
                 )
             vtype, size, batch, count, _ = layout_of(blank, vtype, batched)
             found.append(Layout(spec.shape, (vtype,), size, batch, count))

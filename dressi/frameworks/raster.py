@@ -54,9 +54,9 @@ RASTERIZE = Description(
         "before": "the first output for the layer before: the next layer behind it is drawn.",
         "grad_db": "whether the second output passes gradients.",
     },
-    "two float32 (N, height, width, 4), 0 where there is no triangle. The first: (u, v, z/w, triangle + 1); u and v are the"
-    " perspective-correct weights of the first and the second vertex. The second: (du/dX, du/dY, dv/dX, dv/dY) by pixels. The"
-    " first row is the bottom of the image.",
+    "two float32 (N, height, width, 4), 0 where there is no triangle. The first: (u, v, z/w, triangle + 1); "
+    "u and v are the perspective-correct weights of the first and the second vertex. The second: (du/dX, "
+    "du/dY, dv/dX, dv/dY) by pixels. The first row is the bottom of the image.",
     "pos, z/w included",
 )
 INTERPOLATE = Description(
@@ -67,8 +67,8 @@ INTERPOLATE = Description(
         "rast_db": "the second output of ``rasterize``.",
         "diff_attrs": '"all" or a list of numbers: the attributes whose derivatives by pixels are wanted, which needs rast_db.',
     },
-    "float32 (N, height, width, A), 0 where there is no triangle, and with diff_attrs (N, height, width, 2 x chosen"
-    " attributes): dA/dX, dA/dY of each.",
+    "float32 (N, height, width, A), 0 where there is no triangle, and with diff_attrs (N, height, width, 2 "
+    "x chosen attributes): dA/dX, dA/dY of each.",
     "attr, rast and rast_db",
 )
 ANTIALIAS = Description(
@@ -78,10 +78,11 @@ ANTIALIAS = Description(
         "pos": "as for ``rasterize``.",
         "tri": "as for ``rasterize``.",
     },
-    "an array like color. Where an edge passes between two pixels, one takes some of the colour of the other, as a whole. The"
-    " gradient is exact as long as no edge passes the centre of a pixel. There the picture jumps by half of the difference of two"
-    " neighbouring colours of one surface, which no gradient of whole colours has: over the rim of a shaded object the gradient"
-    " of a loss is 0.95 to 1.22 of its change with smooth colours, 0.54 to 1.32 with a fine texture. ``wrap`` of"
+    "an array like color. Where an edge passes between two pixels, one takes some of the colour of the "
+    "other, as a whole. The gradient is exact as long as no edge passes the centre of a pixel. There the "
+    "picture jumps by half of the difference of two neighbouring colours of one surface, which no gradient "
+    "of whole colours has: over the rim of a shaded object the gradient of a loss is 0.95 to 1.22 of its "
+    "change with smooth colours, 0.54 to 1.32 with a fine texture. ``wrap`` of"
     ' ``hard_soft_ras(form="antialias")`` takes the colours at the edge, does not jump, and gives 0.99 to 1.01.',
     "color and pos",
 )

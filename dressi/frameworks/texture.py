@@ -84,7 +84,8 @@ class Texture(Operation):
             need(f"mip[{k}]", level, "float32", (*tex.shape[:-3], height, width, axes["C"]))
         if len(rest) > len(sizes) - 1:
             raise InputError(
-                f"mip has {len(rest)} levels; a texture of {axes['H']}x{axes['W']} has {len(sizes) - 1} above it"
+                f"mip has {len(rest)} levels; a texture of {axes['H']}x{axes['W']} has {len(sizes) - 1} "
+                "above it"
             )
         return ((*uv.shape[:3], axes["C"]),)
 

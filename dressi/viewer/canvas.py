@@ -177,7 +177,8 @@ EXTRAS = {"glfw": "viewer", "qt": "qt", "jupyter": "jupyter"}
 def missing(backend: str, error: ImportError) -> InputError:
     """The error for a library that is not installed."""
     return InputError(
-        f"windows of {backend} need a library that is missing ({error}): pip install 'dressi[{EXTRAS[backend]}]'"
+        f"windows of {backend} need a library that is missing ({error}): pip install "
+        f"'dressi[{EXTRAS[backend]}]'"
     )
 
 

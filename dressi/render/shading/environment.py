@@ -231,7 +231,8 @@ def _check_size(size: tuple[int, int]) -> None:
     width, height = size
     if width != 2 * height or width < LEAST_WIDTH:
         raise InputError(
-            f"an environment map is equirectangular, twice as wide as high and at least {LEAST_WIDTH} wide, not {width}x{height}"
+            f"an environment map is equirectangular, twice as wide as high and at least {LEAST_WIDTH} wide, "
+            f"not {width}x{height}"
         )
 
 

@@ -288,11 +288,9 @@ class Profile:
             raise InputError("deviations of a profile are positive numbers that grow, (K,)")
         object.__setattr__(self, "deviations", deviations)
         if not isinstance(self.weights, Variable):
-            weights = np.asarray(self.weights, np.float64)
-            if weights.shape != (len(deviations) + 1, 3) or not (weights >= 0).all():
-                raise InputError(
-                    f"weights of a profile of {len(deviations)} Gaussians are at least 0, ({len(deviations) + 1}, 3)"
-                )
+            weights, rows = np.asarray(self.weights, np.float64), len(deviations) + 1
+            if weights.shape != (rows, 3) or not (weights >= 0).all():
+                raise InputError(f"weights of a profile of {rows - 1} Gaussians are at least 0, ({rows}, 3)")
             object.__setattr__(self, "weights", weights)
 
     def within(self, radius: float) -> np.ndarray:

@@ -51,7 +51,7 @@ def open_window(size: tuple[int, int], title: str) -> GlfwWindow:
     if not ready:
         reason = str(said[-1].message) if said else "GLFW does not start"
         raise InputError(
-            f"no window can be opened, because there is no display ({reason}); run on a desktop, over `ssh -X` or "
-            "under `xvfb-run`, or without a window"
+            f"no window can be opened, because there is no display ({reason}); run on a desktop, over `ssh "
+            "-X` or under `xvfb-run`, or without a window"
         )
     return GlfwWindow(size, title)

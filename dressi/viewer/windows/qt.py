@@ -158,8 +158,8 @@ def open_window(size: tuple[int, int], title: str) -> QtCanvas:
         shown = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
         if sys.platform.startswith("linux") and not any(os.environ.get(name) for name in shown):
             raise InputError(
-                "no window can be opened, because there is no display (DISPLAY and WAYLAND_DISPLAY are not set); run "
-                "on a desktop, over `ssh -X` or under `xvfb-run`, or without a window"
+                "no window can be opened, because there is no display (DISPLAY and WAYLAND_DISPLAY are not "
+                "set); run on a desktop, over `ssh -X` or under `xvfb-run`, or without a window"
             )
         QtCanvas.application = QtWidgets.QApplication([title])
     canvas = QtCanvas(None, size, title)

@@ -355,7 +355,8 @@ class FarHair:
         for x in self.hair.variables():
             if x.size != (1, 1):
                 raise InputError(
-                    f"{x} is an image, and hair from afar has one value for all fibres; give a Variable of one texel"
+                    f"{x} is an image, and hair from afar has one value for all fibres; give a Variable of "
+                    "one texel"
                 )
 
     @cached_property

@@ -253,8 +253,8 @@ class Allocator:
             holders[allocation.name] += allocation.size
         budget = self.budget.of(heap, self._held_of(heap))
         return OutOfMemoryError(
-            f"{self._subject} is out of memory: {what}, and {reason}; {mib(self.used)} of {mib(budget)} are held"
-            f"{', ' * bool(holders)}{_largest(holders)}; {SMALLER}"
+            f"{self._subject} is out of memory: {what}, and {reason}; {mib(self.used)} of {mib(budget)} are "
+            f"held{', ' * bool(holders)}{_largest(holders)}; {SMALLER}"
         )
 
 

@@ -204,8 +204,8 @@ class Device:
         that opened it."""
         if not self.here:
             raise DeviceError(
-                "a Device belongs to the process and thread that opened it; open another one there (start processes "
-                "with the 'spawn' method of multiprocessing, not by a fork)"
+                "a Device belongs to the process and thread that opened it; open another one there (start "
+                "processes with the 'spawn' method of multiprocessing, not by a fork)"
             )
         self.work.check()
         if self.handle is None:
@@ -412,7 +412,8 @@ def _handle(vk: Any, kind: str, value: Any) -> Any:
     number = handle_number(found, vk)
     if number is None:
         raise InputError(
-            f"the {kind} is null or no handle ({value!r}); create it first, and adopt it before it is destroyed"
+            f"the {kind} is null or no handle ({value!r}); create it first, and adopt it before it is "
+            "destroyed"
         )
     return vk.ffi.cast(kind, number)
 
@@ -446,7 +447,8 @@ def adopt(
         raise DeviceError(f"{physical.name} has no queue family {family}, but 0 to {len(families) - 1}")
     if not (families[family].graphics and families[family].compute):
         raise DeviceError(
-            f"queue family {family} of {physical.name} does not do both graphics and compute; adopt one that does"
+            f"queue family {family} of {physical.name} does not do both graphics and compute; adopt one that "
+            "does"
         )
     for f in FEATURES:
         if f.name in told and f.name not in supported.features:
@@ -455,7 +457,8 @@ def adopt(
             )
         if f.required and f.name not in told:
             raise DeviceError(
-                f"dressi needs {f}, a feature that is not enabled; enable it in vkCreateDevice and name it in `features`"
+                f"dressi needs {f}, a feature that is not enabled; enable it in vkCreateDevice and name it "
+                "in `features`"
             )
     capabilities = read_capabilities(vk, instance.handle, physical.handle, told)
     check(physical.name, capabilities)

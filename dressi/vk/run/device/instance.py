@@ -44,7 +44,8 @@ def _check_fork() -> None:
             os.register_at_fork(after_in_child=_end_at_once)
     elif _used_in != os.getpid():
         raise DeviceError(
-            "this process was forked from one that has used Vulkan, and drivers do not survive a fork; start processes "
+            "this process was forked from one that has used Vulkan, and drivers do not survive a fork; "
+            "start processes "
             "with the 'spawn' method (multiprocessing.get_context(\"spawn\")), or fork before the first Device is opened"
         )
 

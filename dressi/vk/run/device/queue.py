@@ -174,8 +174,8 @@ class Queue:
     def _give_up(self) -> None:
         self.abandoned = True
         self.lost = (
-            f"{self.name} was given up: its work did not end in {PATIENCE:g} s after it was interrupted; if it never "
-            "ends, look for a loop without an end in GLSL of your own, and start the process again"
+            f"{self.name} was given up: its work did not end in {PATIENCE:g} s after it was interrupted; if "
+            "it never ends, look for a loop without an end in GLSL of your own, and start the process again"
         )
         warnings.warn(self.lost, RuntimeWarning, stacklevel=4)
 

@@ -19,10 +19,10 @@ _LAYER = "unset VK_INSTANCE_LAYERS, or install it"
 _VIEWER, _SWAPCHAIN = "close the other viewer first", "make its swapchain again"
 _RIGHTS = "run with the rights to use the device"
 _AGAIN = (
-    "open another Device and build again; values that were not read back are gone. Work that takes seconds in one "
-    "shader is a common cause: make it smaller. If every process loses the device, with little work too, the driver hangs, as "
-    "after programs that were killed while they worked: end what still uses the device (`nvidia-smi`, `fuser -v /dev/dri/*`), or "
-    "restart the machine"
+    "open another Device and build again; values that were not read back are gone. Work that takes seconds "
+    "in one shader is a common cause: make it smaller. If every process loses the device, with little work "
+    "too, the driver hangs, as after programs that were killed while they worked: end what still uses the "
+    "device (`nvidia-smi`, `fuser -v /dev/dri/*`), or restart the machine"
 )
 
 

@@ -228,7 +228,8 @@ def _search(program: Program, workspace: Workspace, options: PlanOptions, how: _
         return None
     except KeyboardInterrupt as error:
         error.add_note(
-            "the search for a plan (PlanOptions.search) was interrupted; the engine can be used, and searches again"
+            "the search for a plan (PlanOptions.search) was interrupted; the engine can be used, and "
+            "searches again"
         )
         raise
     finally:

@@ -59,7 +59,8 @@ class Surface:
             number = handle_number(self.window, vk)
             if number is None:
                 raise InputError(
-                    f"a window is a NativeWindow or a VkSurfaceKHR (a whole number, not 0), not {self.window!r}"
+                    "a window is a NativeWindow or a VkSurfaceKHR (a whole number, not 0), not "
+                    f"{self.window!r}"
                 )
             self.handle = vk.ffi.cast("VkSurfaceKHR", number)
         supported, physical = vk.ffi.new("VkBool32*"), device.physical.handle
@@ -68,8 +69,8 @@ class Surface:
         if not supported[0]:
             self.destroy()
             raise DeviceError(
-                f"{device.name} cannot show pictures in this window: its queue does not present to it; choose the "
-                f"device that drives the screen (`dressi devices` lists them), or {COPY}"
+                f"{device.name} cannot show pictures in this window: its queue does not present to it; "
+                f"choose the device that drives the screen (`dressi devices` lists them), or {COPY}"
             )
         formats = self.call.several(failed, f"{ask}FormatsKHR", "VkSurfaceFormatKHR", physical, self.handle)
         self.formats = [(found.format, found.colorSpace) for found in formats]
@@ -87,8 +88,8 @@ class Surface:
                 self.call.must(failed, function, device.instance.handle, address, vk.ffi.NULL, created)
                 return created[0]
         raise DeviceError(
-            f"{device.name} cannot show pictures in a {type(window).__name__}: the Vulkan loader has no surfaces of "
-            f"this system; update the loader and the driver, or {COPY}"
+            f"{device.name} cannot show pictures in a {type(window).__name__}: the Vulkan loader has no "
+            f"surfaces of this system; update the loader and the driver, or {COPY}"
         )
 
     def _check(self) -> None:
@@ -98,7 +99,8 @@ class Surface:
         if chosen is None:
             self.destroy()
             raise DeviceError(
-                f"{device.name} cannot show pictures in this window: it offers no UNORM format of sRGB values; {COPY}"
+                f"{device.name} cannot show pictures in this window: it offers no UNORM format of sRGB "
+                f"values; {COPY}"
             )
         self.format = chosen
 

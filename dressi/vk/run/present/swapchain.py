@@ -287,8 +287,8 @@ class Swapchain:
 def _check_picture(image: ExportedImage, device: Device) -> None:
     if image.vtype not in (VEC3, VEC4) or image.batch != 1:
         raise GraphError(
-            f"a picture in a window is a VEC3 or VEC4 of one tile, not {image.batch} of {image.vtype}; take one of "
-            "them, or make colours of it first"
+            f"a picture in a window is a VEC3 or VEC4 of one tile, not {image.batch} of {image.vtype}; take "
+            "one of them, or make colours of it first"
         )
     if image.queue != int(device.vk.ffi.cast("uintptr_t", device.queue)):
         raise InputError(f"this picture lies on another device than the window's ({device.name})")
