@@ -70,7 +70,7 @@ def _short(text: str) -> str:
 def listing(shown: Shown) -> str:
     """One line for each Function, producers first: ``%3  FLOAT 64x64 x 2  Mul(%1, %2)  : loss``.
 
-    ``$name`` is a leaf. ``[]`` marks an input that is read at other texels, ``[v]`` an input of the vertex
+    ``$name`` is a leaf. ``[]`` marks inputs that are read at other texels, ``[v]`` those of the vertex
     shader.
     """
     roots, labels = _parts(shown)

@@ -22,8 +22,8 @@ from .types import Access
 class SubGraph:
     """A graph over placeholders. Graphs of equal structure are equal.
 
-    formals: leaf Variables that stand for what the owner puts in. roots: what is computed. In bodies all have
-    one texel.
+    formals: leaves that stand for what the owner puts in. roots: what is computed. Those of bodies are one
+    texel.
     """
 
     formals: tuple[Variable, ...]

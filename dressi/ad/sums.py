@@ -191,8 +191,7 @@ def accumulate(
     limit: Variable | float | None = None,
     fixed_point: bool = False,
 ) -> Variable:
-    """The sum over all fragments of drawn triangles at every pixel, of the type of their value; 0 where none
-    are.
+    """The sum over all fragments of drawn triangles at every pixel, 0 where there are none.
 
     position, faces, triangles, triangles_per_face, live: as for ``rasterize``. Every triangle counts, not
     only the nearest. Of two triangles that meet in an edge one covers a pixel centre on it.
@@ -201,7 +200,8 @@ def accumulate(
     face (INT) and its depth (FLOAT in [0, 1], the z / w that the rasterizer interpolates at the pixel
     centre). It may use any outer Variables: images of ``size`` or of one texel, at the fragment's pixel, and
     lists and textures by ``lookup`` and ``sample``; and PixelFunctions over face and depth. It returns the
-    value, or (value, keep), where keep is a FLOAT mask: fragments where it is 0 are not counted.
+    value, or (value, keep), where keep is a FLOAT mask: fragments where it is 0 are not counted. The result
+    has the type of the value.
 
     limit: FLOAT, an image of ``size`` or one texel: only fragments with a depth less than that count.
 

@@ -1,5 +1,4 @@
-"""Rational numbers, an int where they are whole, else a ``Ratio`` in lowest terms; and samples of them in
-finite fields.
+"""Rational numbers, an int or else a ``Ratio`` in lowest terms; and samples of them in finite fields.
 
 The class Fraction of the standard library checks the types of what it gets at every step; in graphs of
 100,000 Functions this took a sixth of the time. Functions here take both kinds.

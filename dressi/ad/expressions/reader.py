@@ -170,8 +170,7 @@ class Reader:
         return [self.known[v] for v in variables]
 
     def order(self, variables: Iterable[Variable]) -> list[tuple[Variable, Function | None]]:
-        """What must be read for the Variables, each with its creator: first symbols, whose creator is
-        None."""
+        """What must be read for the Variables, each with its creator: symbols, with None, first."""
         made: dict[Variable, Function | None] = {}
 
         def makers(v: Variable) -> Sequence[Variable]:

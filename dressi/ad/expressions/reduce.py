@@ -20,8 +20,7 @@ LONGEST = 12  # factors of a product that is written out
 
 
 def flatten(steps: Steps, order: Sequence[int]) -> list[int]:
-    """a + (b + c) -> a + b + c, also of products, if nothing else reads the inner one. Gives the new
-    order."""
+    """a + (b + c) -> a + b + c, also products, if nothing else reads the inner one. Gives the new order."""
     kinds, terms = steps.kinds, steps.terms
     readers, read = steps.reads(order)
     uses, read = steps.uses_of(read), np.abs(read)

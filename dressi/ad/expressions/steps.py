@@ -264,8 +264,7 @@ class Lowering:
 
 
 class Rows:
-    """Lists of whole numbers, behind each other in one array; only those that are new or changed are copied
-    into it again.
+    """Lists of whole numbers, behind each other in one array; only new or changed ones are copied again.
 
     Reading all lists of a large graph takes a fifteenth of the time that it takes from the lists themselves.
     """

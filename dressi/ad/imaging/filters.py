@@ -231,8 +231,7 @@ def recurrence(x: Variable, decay: Like, axis: str = "x", *, reverse: bool = Fal
 
     x: FLOAT or VECn, any channels. decay: a number, or FLOAT, or for a VECn a MATn that multiplies y[i - 1]
     from the left; its domain broadcasts to that of x. axis: "x" or "y". reverse: from the last texel on, y[i]
-    = x[i] + decay[i] * y[i + 1]. The result has type and domain of x. Differentiable in both. Raises
-    GraphError.
+    = x[i] + decay[i] * y[i + 1]. The result has type and domain of x. Differentiable. Raises GraphError.
 
     >>> evaluate(F.recurrence(Variable.of([[1.0, 0.0, 0.0, 4.0, 0.0]]), 0.5)).ravel().tolist()
     [1.0, 0.5, 0.25, 4.125, 2.0625]

@@ -128,8 +128,7 @@ def hats(texels: int, count: int) -> np.ndarray:
 
 
 def splat_grid(values: Variable, guide: Variable, size: Size, depths: int) -> Variable:
-    """Adds every texel to the cells of a bilateral grid around it: the transpose of ``slice_grid`` in the
-    grid.
+    """Adds every texel to the cells of a bilateral grid around it: the transpose of ``slice_grid``.
 
     values: FLOAT, VECn or MATn of the size of the guide, any channels. guide: FLOAT from 0 to 1. size:
     (columns, rows). depths: at least 2. The result has the type of the values, that size, and ``depths``

@@ -169,8 +169,7 @@ class Energy:
         return total([F.sum(0.5 * (s if kernel is None else kernel.rho(s)), axes) for s, kernel in parts])
 
     def decrease(self, after: Energy, axes: str = WHOLE) -> Variable:
-        """The cost minus that of ``after``, the same energy at other unknowns; exact if they are nearly
-        equal.
+        """The cost minus that of ``after``, the energy at other unknowns; exact if they are nearly equal.
 
         Squares are subtracted texel by texel: |a|^2 - |b|^2 = (a - b) . (a + b).
         """
@@ -208,8 +207,7 @@ def linearized(y: Variable, inputs: Variable | Sequence[Variable]) -> Variable:
 
     y: any float type, computed texel by texel from ``inputs``. inputs: computed Variables or leaves of float
     types. All else that y reads is held constant. Type, size, channels and batch are those of y. First
-    derivatives are exact, second ones are zero. Raises GraphError where y reads an input at other texels, or
-    none.
+    derivatives are exact, second ones are zero. Raises GraphError if y reads no input, or other texels.
 
     >>> x = Variable.of([1.0, 2.0, 4.0, 7.0, 11.0], name="x")
     >>> step = x - F.shift(x, 1, 0)

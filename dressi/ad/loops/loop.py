@@ -1,8 +1,8 @@
 """Loops and checkpoints: a body that is applied many times, and segments that the gradient computes again.
 
 The gradient of a loop is a loop backwards. Nodes: a ``Looped`` is one state after the last iteration, a
-``Reversed`` one gradient. Procedures run them as Programs that repeat, see ``parts``; ``written_out`` is for plans
-that cannot repeat anything, and for derivatives of second order.
+``Reversed`` one gradient. Procedures run them as Programs that repeat, see ``parts``; ``written_out`` is for
+plans that cannot repeat anything, and for derivatives of second order.
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ def loop(
     until: Callable[..., Variable] | None = None,
     checkpoints: int | None = None,
 ) -> Variable | tuple[Variable, ...]:
-    """A body applied ``count`` times to a state: iterations of a solver, steps along a ray, layers of a
-    recurrent network.
+    """A body applied ``count`` times to a state: iterations of a solver, steps along a ray, recurrent layers.
 
     body: gets the state, one Variable or several of any type, and returns the new one, of the same types and
     domains. It gets no number of the iteration: a counter is one more state. It is called once; what it reads
@@ -370,8 +369,7 @@ def repeated(one: Segment, values: Sequence[Variable], count: int) -> list[Varia
 
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """A body between formal states and their next values, applied ``count`` times. Equal where the bodies
-    have equal structure.
+    """A body between formal states and their next values, applied ``count`` times. Equal for equal structure.
 
     body: its formals are the state, then what the body reads beside it, so that it captures nothing.
     checkpoints: states that are kept at a time for the gradient; None: everything is kept. ends: whether the
@@ -420,7 +418,7 @@ class Loop:
 
     def reverse(self, wanted: tuple[int, ...]) -> Segment:
         """Gradients of one iteration, made once for each ``wanted``. Formals: those of the body, then the
-        gradients of the next float states. Roots: the gradients of the float states, then of ``wanted``
+        gradients of the next float states. Roots: gradients of the float states, then of ``wanted``
         formals."""
         if wanted not in self._reverses:
             formals, roots = self.body.formals, self.body.roots
@@ -473,8 +471,7 @@ TOGETHER = 4  # gradients that one ``After`` waits for: shaders have a limited n
 class Segment:
     """Functions between ``formals``, leaves that stand for given values, and ``roots``.
 
-    functions: those that depend on the formals, producers first. captured: Variables from outside that they
-    read.
+    functions: those that depend on the formals, producers first. captured: what they read from outside.
     """
 
     formals: tuple[Variable, ...]

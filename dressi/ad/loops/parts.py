@@ -1,7 +1,6 @@
 """A Program with loops as a Procedure: what comes before a loop, its body many times, and what follows.
 
-Leaves hold what one part makes and another reads. Each body is one Program over the leaves of its state,
-which is planned once.
+Leaves hold what one part makes and another reads. Each body is one Program, which is planned once.
 """
 
 from __future__ import annotations

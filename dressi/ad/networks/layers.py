@@ -147,8 +147,8 @@ def batch_norm(
 
     layer: "weight" and "bias" of C channels, see ``norm_init``.  x: FLOAT of C channels.  statistics: mean
     and variance to use instead, FLOAT of C channels and one texel, for inference: those of the training set,
-    by ``batch_statistics``.  eps: added to the variance. The result has the domain of x. Differentiable.
-    Raises GraphError.
+    by ``batch_statistics``.  eps: added to the variance. The result is like x. Differentiable. Raises
+    GraphError.
 
     >>> layer = networks.parameters(networks.norm_init(8))
     >>> networks.batch_norm(layer, Variable(FLOAT, (32, 24), batch=2, channels=8)).shape

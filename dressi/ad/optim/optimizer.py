@@ -119,8 +119,7 @@ def check_clock(counter: Any) -> None:
 
 
 def names(parameters: Sequence[Variable]) -> list[str]:
-    """A name for each of ``parameters``: its own, or parameter0, parameter1, ... Raises GraphError if two are
-    equal.
+    """A name for each of ``parameters``: its own, or parameter0, ... Raises GraphError if two are equal.
 
     >>> optim.names([Variable.of(1.0, name="vertices"), Variable.of(1.0)])
     ['vertices', 'parameter1']
@@ -201,8 +200,8 @@ def _merge(state: State, more: State) -> None:
 class Stateless(Optimizer):
     """A part of an optimizer that maps each gradient by itself.
 
-    function: (gradient, state, parameter) to the new gradient; all are Variables, state["step"] is the step
-    counter, INT.
+    function: (gradient, state, parameter) to the new gradient; all Variables, state["step"] the step counter,
+    INT.
 
     >>> x, slope = Variable.of(5.0), Variable.of(-2.0)
     >>> signs = optim.Stateless(lambda gradient, state, parameter: F.sign(gradient))
@@ -381,8 +380,7 @@ class ScaleByAdamUniform(ScaleByAdam):
     """Adam with one scale for a whole parameter: the largest second moment of all its components.
 
     Nicolet, Jacobson and Jakob, Large Steps in Inverse Rendering of Geometry, section 4.3. The direction
-    stays that of the first moment, while Adam's own scaling by components would undo a linear map of the
-    gradient.
+    stays that of the first moment; Adam's own scaling by components would undo a linear map of the gradient.
     """
 
     def _second(self, name, v, state):
@@ -552,11 +550,9 @@ def adam(lr: Rate, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8)
 def adamw(
     lr: Rate, decay: float = 0.01, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8
 ) -> Optimizer:
-    """Adam with decoupled weight decay: x <- x - lr (m / sqrt(v) + decay x). Loshchilov and Hutter, algorithm
-    2.
+    """Adam with decoupled weight decay: x <- x - lr (m / sqrt(v) + decay x). Loshchilov, Hutter, algorithm 2.
 
-    decay: a number of at least 0, or a FLOAT of one texel. Other arguments as for ``adam``. Raises
-    GraphError.
+    decay: at least 0, a number or a FLOAT of one texel. Other arguments as for ``adam``. Raises GraphError.
 
     >>> x, slope = Variable.of(4.0), Variable.of(2.0)
     >>> built = adamw(0.25, decay=0.5).build([x], [slope])
@@ -580,7 +576,7 @@ def adam_uniform(lr: Rate, betas: tuple[float, float] = (0.9, 0.999), eps: float
 
 
 def amsgrad(lr: Rate, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Optimizer:
-    """Adam whose second moment never shrinks, see :class:`ScaleByAmsgrad`. Arguments as for ``adam``. Raises
+    """Adam whose second moment never shrinks: :class:`ScaleByAmsgrad`. Arguments as for ``adam``. Raises
     GraphError.
 
     >>> x, slope = Variable.of(5.0), Variable.of(2.0)

@@ -92,8 +92,7 @@ def is_finite(value: Any) -> bool:
 
 
 def constant(value: Number) -> Schedule:
-    """A schedule that is always ``value``, a number or a FLOAT Variable of one texel. Raises GraphError for
-    other values.
+    """A schedule that is always ``value``, a number or a FLOAT Variable of one texel. Raises GraphError.
 
     >>> evaluate(optim.constant(0.5)(Variable.of(3.0))).item()
     0.5
@@ -181,8 +180,7 @@ def joined(pieces: Sequence[tuple[Number, Schedule]]) -> Schedule:
 
 
 def warm_up(rate: Number | Schedule, steps: Number) -> Schedule:
-    """A rate that grows linearly to its full value in the first ``steps`` steps, beginning with 1 / steps of
-    it.
+    """A rate that grows linearly to its full value in ``steps`` steps, beginning with 1 / steps of it.
 
     rate: a number, a FLOAT Variable of one texel, or a schedule. steps > 0. Raises GraphError.
 

@@ -1,13 +1,12 @@
 """A coarse space for lists: a few smooth functions on a graph, with the exact inverse of the system on them.
 
 Smooth errors of a long chain of entries take plain conjugate gradients as many iterations as the chain is
-long, and those of elastic meshes many times more. They are nearly affine in pieces. With P the functions, one
-a column,
+long, and those of elastic meshes many times more. They are nearly affine in pieces. With the functions as
+columns of P,
 
     z = r / d + P (P^T A P)^-1 P^T r.
 
-A list gets the shares of the centres of a ``graph``, and for vectors these times the coordinates of where the
-unknown starts.
+A list gets the shares of the centres of a graph, and for vectors these times its first coordinates.
 """
 
 from __future__ import annotations
@@ -219,8 +218,7 @@ class Coarse:
         return [(p, F.select(chosen, x, p)) for p, x in zip(direction, function, strict=True)]
 
     def bordered(self, apply: Callable[[Vector], list[Variable]], direction: Vector) -> Updates:
-        """What is added to the inverse of C = P^T A P for one more row and column of C, column c for number
-        k:
+        """What one more row and column of C = P^T A P, column c for number k, adds to its inverse:
 
             v = e_k - C^-1 c,  C^-1 + v v^T / (c_k - c . C^-1 c)
 

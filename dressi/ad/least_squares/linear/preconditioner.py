@@ -269,8 +269,7 @@ def couplings(residuals: Sequence[Variable], unknown: Variable) -> Variable | No
 
 
 def inverse(diagonal: Variable, rest: Variable | None, vtype: VType) -> Variable:
-    """About the inverse of the blocks B with a diagonal D and entries beside it, MATn, symmetric and positive
-    definite:
+    """About the inverse of the blocks B with a diagonal D, MATn, symmetric and positive definite:
 
         2 M - M B M,    M = C^-1 (B + ROUNDED D) C^-1,    C = B + NEAR D
 
