@@ -6,10 +6,10 @@ From the bottom up; each line imports only from the lines above it:
     graph           Variables, Functions, kinds of Functions; operators, which the operations register
     includes, traversal, program, evaluate      files, walks and programs over graphs; their meaning in NumPy
     ops.pixel       operations on the values of one pixel, by family: a file holds classes and their builders
-    contract        sums over axes of what is read at affine places, and their derivatives: moves, cuts, resizes,
-                    convolves and multiplies images
+    contract        sums over axes of what is read at affine places, and their derivatives: moves, cuts,
+                    resizes, convolves and multiplies images
     coordinates     coordinates of texels, and indices that are affine in them
-    ops.image       operations that read other texels: reductions, activations, moves, tables, draws of triangles
+    ops.image       operations that read other texels: reductions, activations, moves, tables, draws
     show            graphs as text and pictures
     transform       gradient and jvp; rules and passes of simplification
     expressions     Jacobians and Hessians of one texel, at few operations; functions as text
