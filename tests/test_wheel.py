@@ -11,6 +11,7 @@ import zipfile
 from email import message_from_bytes
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -21,13 +22,8 @@ from dressi.render.mesh.primitives import pear
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 OFFLINE = (
-    "No matching distribution",
-    "Could not find a version",
-    "ConnectionError",
-    "Temporary failure",
-    "Max retries",
-)
-
+    "No matching distribution", "Could not find a version", "ConnectionError", "Temporary failure", "Max retries",
+)  # fmt: skip
 pytestmark = [
     pytest.mark.release,
     pytest.mark.skipif(sys.platform == "win32", reason="folders of Linux and macOS"),
@@ -41,15 +37,8 @@ def call(*words: str | Path, folder: Path, path: str) -> subprocess.CompletedPro
     environment |= {"PATH": path, "DRESSI_CACHE": str(folder / "cache"), "HOME": str(folder)}
     # The machine code that the driver has kept is no part of the environment; Mesa adds the name of its folder.
     environment.setdefault("MESA_SHADER_CACHE_DIR", str(Path.home() / ".cache"))
-    result = subprocess.run(
-        [str(word) for word in words],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=1200,
-    )
+    options: dict[str, Any] = {"capture_output": True, "text": True, "check": False, "timeout": 1200}
+    result = subprocess.run([str(word) for word in words], cwd=folder, env=environment, **options)
     said = result.stdout + result.stderr
     if result.returncode and any(word in said for word in OFFLINE):
         pytest.skip(f"no package index: {said.strip().splitlines()[-1]}")
@@ -120,11 +109,8 @@ def test_it_runs_with_what_it_requires_alone(built: Path, tmp_path: Path):
                 (packages / name).symlink_to(Path(str(one.locate_file(name))))
     result = call(home / "bin" / "dressi", "doctor", "--json", folder=tmp_path, path=path)
     report = json.loads(result.stdout)
-    if any(
-        finding["topic"] in ("driver", "loader")
-        for finding in report["findings"]
-        if finding["level"] == "problem"
-    ):
+    problems = {finding["topic"] for finding in report["findings"] if finding["level"] == "problem"}
+    if problems & {"driver", "loader"}:
         pytest.skip("no Vulkan driver")
     assert result.returncode == 0 and report["can_run"] and report["version"] == dressi.__version__, (
         result.stdout

@@ -37,8 +37,8 @@ def pointer(viewer: Viewer, kind: str, x: float, y: float, button: int = 1) -> N
 
 def press(viewer: Viewer, name: str) -> None:
     x, y = viewer.panel.places[name]
-    pointer(viewer, "down", SIZE[0] - WIDTH + x, y)
-    pointer(viewer, "up", SIZE[0] - WIDTH + x, y)
+    for kind in ("down", "up"):
+        pointer(viewer, kind, SIZE[0] - WIDTH + x, y)
 
 
 def frame(viewer: Viewer) -> np.ndarray:

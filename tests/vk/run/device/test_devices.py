@@ -30,15 +30,8 @@ from dressi.vk.run.device import device as module
 from dressi.vk.run.device.capabilities import FORMATS, REQUIRED, Capabilities, QueueFamily, check, missing
 from dressi.vk.run.device.choose import choose
 from dressi.vk.run.device.instance import Instance, PhysicalDevice, load_vulkan
-from dressi.vk.run.present.surface import (
-    choose_count,
-    choose_format,
-    choose_mode,
-    choose_size,
-    clip,
-    covered,
-    overlap,
-)
+from dressi.vk.run.present import surface
+from dressi.vk.run.present.surface import choose_count, choose_format, choose_mode, choose_size, clip
 
 
 @pytest.mark.parametrize(
@@ -264,14 +257,12 @@ def test_failing_builds_leave_nothing(device, monkeypatch):
 
             return call
 
-        names = "vkCreateImage vkAllocateMemory vkCreateImageView vkCreateBuffer vkCreateShaderModule".split()
-        names += "vkCreateRenderPass vkCreateFramebuffer vkCreateGraphicsPipelines".split()
-        names += ["vkCreateDescriptorPool"]
-        names += ("vkAllocateCommandBuffers", "vkEndCommandBuffer", "vkCreateCommandPool", "vkCreateFence")
-        for name in names:
+        names = "CreateImage AllocateMemory CreateImageView CreateBuffer CreateShaderModule CreateRenderPass"
+        names += " CreateFramebuffer CreateGraphicsPipelines CreateDescriptorPool AllocateCommandBuffers"
+        for name in f"{names} EndCommandBuffer CreateCommandPool CreateFence".split():
             for at in (1, 2, 5):
                 with monkeypatch.context() as planted:
-                    planted.setattr(vulkan, name, failing(name, at))
+                    planted.setattr(vulkan, f"vk{name}", failing(f"vk{name}", at))
                     try:
                         fit(own)
                     except DressiError as error:
@@ -391,16 +382,12 @@ def test_a_device_that_lacks_something_is_told_in_one_sentence(capabilities, wor
 
 
 def test_all_that_is_missing_is_named():
-    with pytest.raises(
-        DeviceError, match=r"lacks Vulkan 1\.1.*; a queue .*; images of the format R32_SINT as storage"
-    ):
-        check("Radeon", replace(without("R32_SINT", Usage.STORAGE), version=(1, 0), queue_families=()))  # fmt: skip
+    lacks = r"lacks Vulkan 1\.1.*; a queue .*; images of the format R32_SINT as storage"
+    with pytest.raises(DeviceError, match=lacks):
+        check("Radeon", replace(without("R32_SINT", Usage.STORAGE), version=(1, 0), queue_families=()))
 
 
 def test_a_device_is_refused_before_it_is_opened(device, monkeypatch):
-    from dressi import Device
-    from dressi.vk.run.device import device as module
-
     def read(*_: object) -> Capabilities:
         return without("R32G32_SFLOAT", Usage.STORAGE)
 
@@ -431,14 +418,10 @@ def test_the_outputs_of_a_fragment_shader_together_bind():
     """Eight attachments are allowed, three outputs of a fragment shader are not exceeded all the same."""
     x = Variable(size=(8, 8), name="x")
     outputs = {str(k): F.sin(x * float(k)) for k in range(7)}
-    limits, subpasses = (
-        DeviceLimits(max_fragment_combined_output_resources=3),
-        replace(DEFAULT, without=("choose_lowering",)),
-    )
-    plan = build_plan(Program(outputs), limits, shader_text, subpasses)
-    assert max(len(s.colors) for s in plan.sub_stages) == 3
-    plan = build_plan(Program(outputs), DeviceLimits(), shader_text, subpasses)
-    assert max(len(s.colors) for s in plan.sub_stages) == 7
+    subpasses = replace(DEFAULT, without=("choose_lowering",))
+    for limits, most in ((DeviceLimits(max_fragment_combined_output_resources=3), 3), (DeviceLimits(), 7)):
+        plan = build_plan(Program(outputs), limits, shader_text, subpasses)
+        assert max(len(s.colors) for s in plan.sub_stages) == most
 
 
 BGRA, RGBA, BGRA_SRGB, HALF = 44, 37, 50, 97
@@ -452,19 +435,16 @@ def test_codes_are_kept_by_a_unorm_format():
     assert choose_format([(BGRA_SRGB, 0), (HALF, 1000104002), (BGRA, 1000104001)]) is None
 
 
-def test_frames_are_whole_unless_speed_is_asked_for():
-    immediate, mailbox, fifo, relaxed = 0, 1, 2, 3
-    assert choose_mode([immediate, mailbox, fifo, relaxed], wait=True) == mailbox
-    assert choose_mode([immediate, mailbox, fifo], wait=False) == immediate
-    assert choose_mode([mailbox, fifo], wait=False) == mailbox
-    assert choose_mode([fifo, relaxed, immediate], wait=True) == fifo
+@pytest.mark.parametrize(
+    ("offered", "wait", "chosen"), [((0, 1, 2, 3), True, 1), ((0, 1, 2), False, 0), ((1, 2), False, 1), ((2, 3, 0), True, 2)]
+)  # fmt: skip
+def test_frames_are_whole_unless_speed_is_asked_for(offered, wait, chosen):
+    """Of immediate 0, mailbox 1, FIFO 2 and relaxed FIFO 3."""
+    assert choose_mode(offered, wait=wait) == chosen
 
 
 def test_there_is_an_image_to_draw_into_while_others_are_shown():
-    assert choose_count(1, 0) == 3
-    assert choose_count(3, 8) == 4
-    assert choose_count(2, 2) == 2
-    assert choose_count(1, 2) == 2
+    assert [choose_count(*ends) for ends in ((1, 0), (3, 8), (2, 2), (1, 2))] == [3, 4, 2, 2]
 
 
 def test_the_size_is_the_surfaces_or_the_windows():
@@ -491,7 +471,7 @@ def test_parts_are_never_empty_and_never_outside():
         size = tuple(int(n) for n in rng.integers(1, 40, 2))
         place = (*(int(n) for n in rng.integers(-50, 50, 2)), *(int(n) for n in rng.integers(1, 90, 2)))
         parts = clip(source, place, size)
-        seen = overlap(place, (0, 0, *size))
+        seen = surface.overlap(place, (0, 0, *size))
         assert (parts is not None) == seen
         if parts is not None:
             for (x, y, width, height), (w, h) in zip(parts, (source, size), strict=True):
@@ -503,4 +483,4 @@ def test_parts_are_never_empty_and_never_outside():
     [((0, 0, 8, 8), True), ((-1, 0, 9, 9), True), ((1, 0, 8, 8), False), ((0, 0, 8, 7), False)],
 )
 def test_a_layer_that_covers_the_window_spares_the_black(place, whole):
-    assert covered([place], (8, 8)) == whole
+    assert surface.covered([place], (8, 8)) == whole
