@@ -103,8 +103,8 @@ def bench(
         bool, typer.Option("--fresh", help="With `all`: measure again what the folder has already.")
     ] = False,
 ) -> int:
-    """Measure a case (20 warm-up steps, median of timed batches, first build apart), or predict it: `model
-    CASE`."""
+    """Measure a case (20 warm-up steps, median of timed batches, first build apart), or predict it: model
+    CASE."""
     options: dict[str, Any] = {name: value for name, value in locals().items() if name not in OF_COMMAND}
     if cold:
         # Mesa reads it when a device is made, so it has to be there before the first one.

@@ -1,5 +1,5 @@
-"""What is printed: messages to the user on stderr, tables on stdout. Standard library, until a table is
-printed."""
+"""What is printed: messages to the user on stderr, tables on stdout. Only tables need more than the standard
+library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is measured, and how: first build apart, 20 warm-up steps, the median of timed batches, rivals in
+"""What is measured, and how: first build apart, 20 warm-up steps, medians of timed batches, rivals in
 turns."""
 
 from __future__ import annotations

@@ -303,8 +303,7 @@ def _peer(name: str, peer: dict[str, Any]) -> str:
 
 
 def draw_curves(path: Path, results: Sequence[dict[str, Any]]) -> None:
-    """Distances from the true shape, or losses, over the steps: a panel for each label, a line for each
-    device."""
+    """Distances from the true shape, or losses, by step: a panel a label, a line a device."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -358,8 +358,7 @@ def planes(values: np.ndarray, name: str) -> Variable:
 
 
 class Training(NamedTuple):
-    """What is trained: ``made`` of the parameters approaches the target in mean squares. peers: who does the
-    same."""
+    """What is trained: ``made`` of the parameters approaches the target in mean squares. peers: rivals."""
 
     settings: dict[str, Any]
     made: Variable

@@ -231,8 +231,7 @@ def texture(model: Model, size: Size, texels: int, request: Request, targets: Ta
 
 
 def joint(model: Model, size: Size, texels: int, request: Request, targets: Targets) -> Work:
-    """The last round of a fit: positions and texture together, from a few pictures of the deformed mesh a
-    step."""
+    """The last round of a fit: positions and texture, from a few pictures of the deformed mesh a step."""
     mesh = textured(model.mesh)
     ring = cameras(request.views, size)
     pictures = targets(model, deformed(mesh), ring)

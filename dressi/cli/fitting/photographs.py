@@ -31,8 +31,7 @@ from .request import CAMERAS, QUICK, Request
 
 
 def read_photographs(request: Request, size: tuple[int, int] | None) -> tuple[Photos, MadeMasks | None]:
-    """The photographs at a size, by default that of ``Effort``, and the masks that were made. Raises
-    InputError."""
+    """The photographs at a size, by default ``Effort``'s, and the masks made for them. Raises InputError."""
     source = request.photos
     assert source is not None
     folder = _frames(request, source) if is_video(source) else source

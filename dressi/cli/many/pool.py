@@ -70,7 +70,7 @@ class Pool(Protocol):
 
 
 class ProcessPool:
-    """Processes started with the 'spawn' method. devices: of each worker, None for the job's own. work:
+    """Processes started with the 'spawn' method. devices: of each worker, None: the job's own. work:
     picklable."""
 
     def __init__(self, devices: Sequence[str | None], work: Work):
@@ -189,8 +189,7 @@ def serve(connection: Connection, work: Work) -> None:
 
 T = TypeVar("T")
 LOOK = 5.0
-"""Seconds between two polls of the cluster. Its loss must be found before ray ends this process: after 60
-s."""
+"""Seconds between two polls of the cluster. After 60 s without it ray ends this process."""
 ANSWER = 20.0
 """Seconds after which a cluster that does not answer is gone."""
 GRACE = 10.0

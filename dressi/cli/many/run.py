@@ -1,5 +1,4 @@
-"""Gives the workers of a pool their jobs until all are done, failed or stopped, and keeps the table of
-results."""
+"""Gives the workers of a pool their jobs until all have ended, and keeps the table of results."""
 
 from __future__ import annotations
 

@@ -95,8 +95,7 @@ def sample_offsets(samples: int) -> np.ndarray:
 
 
 def shifted(matrices: np.ndarray, offset: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Matrices (N, 4, 4) to clip space that move what lies at ``offset`` (2,), in pixels, to the centre of a
-    pixel."""
+    """Matrices (N, 4, 4) to clip space that move ``offset`` (2,), in pixels, to the centre of a pixel."""
     moved = np.array(matrices)
     moved[:, :2] -= (2 * offset / size)[:, None] * moved[:, 3:]
     return moved

@@ -238,8 +238,7 @@ class FibrePicture(Picture):
 
     @property
     def _surfaces(self) -> Variable:
-        """VEC3: what is seen of the surfaces and of the background. Nearer strands veil transparent
-        surfaces."""
+        """VEC3: what is seen of surfaces and background. Nearer strands veil transparent surfaces."""
         own = self.surfaces
         if self._transparent is None:
             return own.colour * self._through

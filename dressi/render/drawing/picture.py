@@ -169,16 +169,14 @@ class Picture(OfVariables, Figures):
 
     @property
     def node(self) -> Variable:
-        """INT: the number of the node of the scene that covers the centre of the pixel, -1 for none. No
-        derivative."""
+        """INT: the number of the scene's node at the centre of the pixel, -1 for none. No derivative."""
         return self._picked.node
 
     @property
     def material(self) -> Variable:
         """INT: the number of its material, -1 for none. No derivative.
 
-        Materials are counted in the order of the nodes; nodes with the same material object share a
-        number."""
+        Materials are counted in the order of the nodes; nodes with one material object share a number."""
         return self._picked.material
 
     def _attribute(self, shader: Shader) -> Variable:
@@ -220,8 +218,8 @@ class Picture(OfVariables, Figures):
 
     @cached_property
     def normal(self) -> Variable:
-        """VEC3: the unit normal in the world, 0 where there is nothing. Blended like ``depth``, and shorter
-        than 1 there."""
+        """VEC3: the unit normal in the world, 0 where there is nothing. Blended, and then shorter, like
+        ``depth``."""
         own = any("normals" in look.parts for look in self.looks)
         return (self._by_look if own else self._attribute)(lambda p: p.normal)
 

@@ -188,8 +188,7 @@ class Pixels(Figures):
 
     @property
     def image(self) -> np.ndarray:
-        """(..., H, W, 4) float32: ``colour`` and, as alpha, ``mask``; linear, premultiplied by alpha over
-        black."""
+        """(..., H, W, 4) float32: ``colour`` and, as alpha, ``mask``; linear, premultiplied."""
         return np.concatenate([self.colour, self.mask[..., None]], axis=-1)
 
     @property

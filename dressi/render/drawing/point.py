@@ -144,7 +144,7 @@ class Look:
 
 
 def opaque(looks: Sequence[Look], size: Size) -> Callable[[Variable], Variable] | None:
-    """``DrawnMesh.keep`` of looks with alpha masks: alpha is at least the cutoff (default 0.5). None without
+    """``DrawnMesh.keep`` of looks with alpha masks: alpha is at least the cutoff (0.5). None without
     masks."""
     cut = [look for look in looks if "alpha" in look.parts and not look.material.blends]
     if not cut:
@@ -299,8 +299,7 @@ class SurfacePoint:
 
     def map(self, name: str) -> Variable:
         """A part of the material at the point: its image at ``uv`` by the filter of the picture, 0 where
-        there is no surface; an image of one texel as it is. Raises KeyError when the material has no such
-        part."""
+        there is no surface; an image of one texel as it is. Raises KeyError without such a part."""
         if name not in self._maps:
             look = self.look
             if look.is_map(name):
@@ -333,7 +332,7 @@ class SurfacePoint:
 
     @cached_property
     def tangent(self) -> Variable:
-        """VEC4: the unit direction in which u grows, and the sign of the bitangent. Raises InputError without
+        """VEC4: the unit direction in which u grows, and the bitangent's sign. Raises InputError without
         UVs."""
         parts = self.look.parts
         if "tangents" in parts:
@@ -411,5 +410,4 @@ class SurfacePoint:
 
 
 Shader = Callable[[SurfacePoint], Variable]
-"""A function from points to their colour (a linear float image), such as ``lambda p: p.normal * 0.5 +
-0.5``."""
+"""A function from points to their linear colour, such as ``lambda p: p.normal * 0.5 + 0.5``."""

@@ -68,8 +68,8 @@ class StrandPicture(OfVariables):
         return F.select(there, self.depth / F.select(there, self.mask, 1.0), 0.0)
 
     def over(self, background: Like) -> Variable:
-        """VEC3: the strands over a colour or an image, such as the ``colour`` of a ``Picture`` drawn with the
-        same cameras."""
+        """VEC3: the strands over a colour or an image, such as the ``colour`` of a ``Picture`` of the same
+        cameras."""
         return self.colour + F.mul(background, 1.0 - self.mask)
 
 
@@ -153,7 +153,7 @@ class SortedLayers(StrandPicture):
 
     @cached_property
     def _points(self) -> list[tuple[StrandPoint, Variable]]:
-        """The point of each layer and its weight, FLOAT: its opacity times what the layers before it let
+        """The point of each layer and its weight, FLOAT: its opacity times what earlier layers let
         through."""
         last: tuple[Variable, Variable] | None = None
         light: Variable | None = None

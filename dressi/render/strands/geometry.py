@@ -250,8 +250,8 @@ class Chain:
     following: Variable
     """INT, one a drawn point: the next drawn point, even of the next strand; the last one has itself."""
     beyond: Variable
-    """FLOAT, one a drawn point: how far it lies behind the end of its strand, in radii; before the start it
-    is negative."""
+    """FLOAT, one a drawn point: how far it lies behind the end of its strand, in radii; negative before the
+    start."""
     narrow: Variable
     """FLOAT, one a drawn point: the width of the ribbon there, in widths of the strand."""
     around: Variable
@@ -292,8 +292,8 @@ def chain_of(offsets: np.ndarray, ends: bool) -> Chain:
 
 
 def _around(count: int, starts: np.ndarray, stops: np.ndarray, more: int) -> np.ndarray:
-    """(count, 4): ``Chain.around``. starts, stops: the ends of strands among the drawn points, each with
-    ``more`` beyond it."""
+    """(count, 4): ``Chain.around``. starts, stops: the ends of strands among drawn points, with ``more``
+    beyond each."""
     around = np.tile([-1.0, 1.0], (count, 2))
     if not more:
         around[starts, :2] = around[stops - 1, 2:] = 0.0, 1.0
@@ -377,8 +377,8 @@ def curves(strands: StrandGeometry, pieces: int = 8, kind: str = "catmull_rom") 
 
 
 def _places(lengths: np.ndarray, pieces: int) -> tuple[np.ndarray, ...]:
-    """Strand, piece and place along the piece, each (M,), of the new points of strands of so many pieces, and
-    offsets."""
+    """Strand, piece and place along the piece, each (M,), of the new points, and offsets. lengths: in
+    pieces."""
     offsets = np.concatenate([[0], np.cumsum(lengths * pieces + 1)])
     strand = np.repeat(np.arange(len(lengths)), np.diff(offsets))
     step = np.arange(offsets[-1]) - offsets[strand]
@@ -387,8 +387,7 @@ def _places(lengths: np.ndarray, pieces: int) -> tuple[np.ndarray, ...]:
 
 
 def _map(offsets: np.ndarray, pieces: int, matrix: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The four points (M, 4) of each new one, their weights, the weights (M, 2) of the two in the middle, and
-    offsets."""
+    """The four points (M, 4) of each new one, their weights, those (M, 2) of the middle two, and offsets."""
     strand, piece, place, ends = _places(np.diff(offsets) - 1, pieces)
     weights = place[:, None] ** np.arange(4) @ matrix
     low, high = offsets[strand], offsets[strand + 1] - 1

@@ -31,8 +31,7 @@ suffices; the picture is the same within a thousandth."""
 SHORTEST = 1e-3
 """Pixels. A shorter segment has no direction of its own."""
 MITRE = 2.0
-"""The largest length of a mitre, in half widths: at turns of more than 120 degrees ribbons become
-narrower."""
+"""The largest length of a mitre, in half widths: ribbons become narrower at turns of over 120 degrees."""
 SLACK = 0.2
 """Pixels by which quads are larger than needed: drivers round corners to a grid."""
 STRAIGHT = 2.0
@@ -89,8 +88,7 @@ def on_screen(points: Variable, radius: Variable, unit: str, matrices: Variable,
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """A segment of a strand at a pixel; FLOATs unless said otherwise. All are differentiable in the points
-    and radii."""
+    """A segment of a strand at a pixel; FLOATs unless said otherwise, differentiable in points and radii."""
 
     ends: tuple[Variable, Variable]
     """INT: the numbers of its drawn points."""
@@ -124,7 +122,7 @@ class Ribbons:
     size: Size
     chain: Chain
     border: Variable
-    """VEC4 list: the place of a point, and the vector from it to the left border of the ribbon, in pixels;
+    """VEC4 list: a point and the vector from it to the left border of the ribbon, in pixels;
     differentiable."""
     opacity: Variable
     """FLOAT list: the opacity of a segment; differentiable."""
@@ -140,8 +138,7 @@ class Ribbons:
 
     @cached_property
     def order(self) -> Variable:
-        """FLOAT list: the depth by which segments are sorted, that of their middle; the same bits wherever it
-        is read."""
+        """FLOAT list: the depth of their middle, which sorts segments; the same bits wherever it is read."""
         depth = F.component(F.stop_gradient(self.depth), 0)
         return 0.5 * (depth + F.lookup(depth, self.chain.following))
 
@@ -184,8 +181,7 @@ class Ribbons:
 
 
 def _beyond(start: Variable, end: Variable, around: Variable, came: Variable, goes: Variable) -> Variable:
-    """FLOAT: how much of the pixel the strand covers before and after a segment (``Chain.around``), towards
-    its neighbours."""
+    """FLOAT: how much of the pixel the strand covers before and after a segment (``Chain.around``)."""
     along = F.normalize(end.xy - start.xy)
     came, goes = (F.select(F.greater(F.dot(way, way), 0.5), way, along) for way in (came, goes))
 
@@ -199,8 +195,7 @@ def _beyond(start: Variable, end: Variable, around: Variable, came: Variable, go
 
 
 def optical_depth(opacity: Variable) -> Variable:
-    """FLOAT: -log(1 - opacity), of at most OPAQUE; exact for small ones in single precision.
-    Differentiable."""
+    """FLOAT: -log(1 - min(opacity, OPAQUE)), exact for small ones, too. Differentiable."""
     x = F.minimum(opacity, OPAQUE)
     series = x * (1.0 + x * (0.5 + x * (1 / 3 + x * 0.25)))
     return F.select(F.less(x, 0.03), series, -F.log(1.0 - x))
@@ -209,8 +204,7 @@ def optical_depth(opacity: Variable) -> Variable:
 def ribbons_of(
     strands: StrandGeometry, leaves: dict[str, Variable], matrices: Variable, size: Size
 ) -> Ribbons:
-    """Strands in N views; ``leaves`` has their tables by name. Differentiable in these and the matrices
-    (MAT4, N tiles)."""
+    """Strands in N views (MAT4, N tiles). leaves: their tables. Differentiable in these and the matrices."""
     chain = chain_of(strands.offsets, strands.caps == "round")
     at = on_screen(leaves["points"], leaves["radius"], strands.unit, matrices, size)
     came = _direction(at.place - F.lookup(at.place, chain.before))
@@ -301,8 +295,7 @@ def _below(a: Variable, b: Variable) -> Variable:
 
 
 def _edge(a: Variable, b: Variable) -> tuple[Variable, Variable]:
-    """How the area grows with a and with b: the length of the edge inside the pixel, weighted, times the
-    normal."""
+    """How the area grows with a and with b: its weighted length in the pixel times the normal."""
     u = b - a
     (left, right), (top, bottom) = _span(a.x, u.x), _span(a.y, u.y)
     first, last = F.maximum(left, top), F.minimum(right, bottom)
@@ -314,8 +307,7 @@ def _edge(a: Variable, b: Variable) -> tuple[Variable, Variable]:
 # From points to discs on the screen: the quads that are drawn, and the exact area of a disc in a pixel.
 
 FLATTEST = 0.25
-"""Share of the least width of a disc (``ribbons.LEAST_WIDTH``) below which the derivative by its radius does
-not fall."""
+"""The derivative by the radius does not fall below this share of LEAST_WIDTH."""
 
 
 def _slope_of_disc(place: Variable, radius: Variable, *, by: int) -> Variable:
@@ -423,15 +415,14 @@ class Discs:
 
 
 def _square(x: Variable) -> Variable:
-    """The square of x from 0 to 1; near 0, where its slope would keep a radius of 0 for ever, with the slope
-    of FLATTEST."""
+    """The square of x from 0 to 1; with the slope of FLATTEST near 0, where its own would keep a radius of
+    0."""
     steep = F.stop_gradient(F.square(x)) + (x - F.stop_gradient(x)) * (2.0 * FLATTEST)
     return F.select(F.less(x, FLATTEST), steep, F.square(x))
 
 
 def discs_of(points: PointGeometry, leaves: dict[str, Variable], matrices: Variable, size: Size) -> Discs:
-    """Points in N views; ``leaves`` has their tables by name. Differentiable in these and the matrices (MAT4,
-    N tiles)."""
+    """Points in N views (MAT4, N tiles). leaves: their tables. Differentiable in these and the matrices."""
     at = on_screen(leaves["points"], leaves["radius"], points.unit, matrices, size)
     opacity = leaves["opacity"] * _square(at.thickness / at.radius)
     return Discs(size, points.count, F.vec4(at.place, at.radius, opacity), at.depth, at.clip, at.seen)

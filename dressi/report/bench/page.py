@@ -1,5 +1,4 @@
-"""The page of benchmarks: what was measured where, the paper beside it, device against device, and the
-Stages."""
+"""The page of benchmarks: results, the paper beside them, device against device, Stages."""
 
 from __future__ import annotations
 

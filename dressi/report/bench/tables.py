@@ -287,8 +287,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class BenchFolder:
-    """devices: by name, in the order in which they come, with their drivers.  ignored: files that hold no
-    results."""
+    """devices: drivers by name, in the order of the results. ignored: files without results."""
 
     path: Path
     measured: list[Measured]
@@ -418,8 +417,8 @@ TABLE4 = {
     14208: {256: (0.308, 0.480, 10.272), 512: (0.480, 0.929, 15.354), 1024: (1.106, 2.523, 39.034), 2048: (3.545, 8.010, 134.795)},
     51414: {256: (0.364, 0.646, 9.393), 512: (0.502, 0.853, 14.919), 1024: (1.104, 2.086, 36.382), 2048: (3.469, 5.518, 121.624)},
 }  # fmt: skip
-"""Milliseconds forward and backward by triangles and pixels a side: Dressi, nvdiffrast and PyTorch3D on an
-RTX 2080."""
+"""Milliseconds of both passes by triangles and pixels a side: Dressi, nvdiffrast, PyTorch3D on an RTX
+2080."""
 
 TABLE5 = {
     55704: {1024: (2.929, 6.584, 137.681), 2048: (3.965, 8.922, 143.237), 4096: (8.148, 18.676, 141.667)},

@@ -26,8 +26,7 @@ COLOURS = 8
 
 @dataclass(frozen=True)
 class Series:
-    """A curve. y: None where there is no value.  marked: whether its points are shown, for curves of few
-    points."""
+    """A curve. y: None where there is no value.  marked: whether its points are shown."""
 
     name: str
     x: Sequence[float]
@@ -38,8 +37,7 @@ class Series:
 def line_chart(
     title: str, series: Sequence[Series], *, x_label: str, y_label: str, log: bool = False
 ) -> Markup:
-    """A figure with the curves and a legend. log: a logarithmic y axis, which leaves out what is not
-    positive."""
+    """A figure with the curves and a legend. log: a logarithmic y axis, only for what is positive."""
     curves = [_thinned(one, log) for one in series]
     points = [(x, y) for one in curves for x, y in zip(one.x, one.y, strict=True) if y is not None]
     if not points:
@@ -270,8 +268,7 @@ def _sums(stages: Sequence[StageRow], kind: str) -> str:
 
 
 def _strip(stages: Sequence[StageRow], values: Sequence[float], said: str) -> Markup:
-    """One bar, cut at the Stages. Those of less than a five-hundredth are too thin to be seen and are left
-    out."""
+    """One bar, cut at the Stages. Those below a five-hundredth are invisible and left out."""
     whole = sum(values) or 1.0
     parts = [
         element(

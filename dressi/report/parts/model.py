@@ -105,8 +105,7 @@ def _shrunk(values: np.ndarray, side: int) -> np.ndarray:
 
 
 def _coarser(mesh: Mesh, faces: int) -> Mesh:
-    """About so many faces. UVs do not survive that: each vertex takes the albedo of the nearest vertex before
-    it."""
+    """About so many faces. UVs are lost: each vertex takes the albedo of the nearest old vertex."""
     albedo = _vertex_albedo(mesh)
     bare = replace(mesh, uvs=None, uv_faces=None, texture=None, colors=None, color_faces=None, material=None)
     with warnings.catch_warnings():

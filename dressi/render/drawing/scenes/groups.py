@@ -214,8 +214,7 @@ def numbers_list(values: Any, padding: int = 0) -> Values:
 # together at every pixel.
 
 Kinds = Mapping[str, tuple[Any, ...]]
-"""The kind of each part by name: "factor" and type; "map", type and shape of the array; "list"; or "own" and
-which."""
+"""The kind of each part by name: "factor" and type; "map", type and shape; "list"; or "own" and which."""
 LISTS: dict[str, tuple[VType, Any]] = {
     "uvs": (VEC2, 0.0),
     "second_uvs": (VEC2, 0.0),

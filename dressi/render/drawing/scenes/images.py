@@ -63,8 +63,7 @@ def numbers(name: str, value: Any) -> np.ndarray:
 
 
 def vertex_list(name: str, vtype: VType, value: Any, count: int | None = None) -> Given:
-    """A list of ``count`` entries, or N lists: an array (count, k) or (N, count, k), or a Variable. Raises
-    InputError."""
+    """One or N lists of ``count`` entries: (count, k), (N, count, k) or a Variable. Raises InputError."""
     k = vtype.components
     if isinstance(value, Variable):
         if value.vtype is not vtype:
@@ -122,8 +121,8 @@ def per_view(name: str, vtype: VType, value: Any) -> Given:
 
 
 def picture_of(name: str, value: Any, radiance: bool = False) -> Given:
-    """An image of colours: (3,), (H, W, 3) or (N, H, W, 3), a number, or a Variable. radiance: of a light.
-    Raises InputError."""
+    """Colours: a number, (3,), (H, W, 3), (N, H, W, 3) or a Variable. radiance: of a light. Raises
+    InputError."""
     if isinstance(value, Variable):
         if value.vtype.is_int or value.vtype.is_matrix:
             raise InputError(f"{name} is an image of colours, not {value} (made at {value.where})")
@@ -207,8 +206,7 @@ class LightRecipe(NamedTuple):
 
 
 def lights_of(light: Any) -> tuple[LightSource, ...]:
-    """The lights that an argument ``light`` means: None, "headlight", a direction, a light or several. Raises
-    InputError."""
+    """The lights of an argument: None, "headlight", a direction, a light or several. Raises InputError."""
     if light is None:
         return ()
     if isinstance(light, LightSource):
@@ -259,8 +257,7 @@ def _parameter(light: LightSource, name: str) -> Given:
 # Materials as images: the parts of a mesh's ``Material``, and those given instead of them.
 
 MATERIAL: dict[str, VType] = GLTF.parts
-"""The parts of a material beside its base colour: one value, one a view, or an image that is looked up at the
-UVs."""
+"""The parts of a material beside its base colour: one value, one a view, or an image at the UVs."""
 
 SHOWN_UNLIT = frozenset("texture colour alpha alpha_cutoff alpha_mode transmission transmission_map".split())
 """Parts of ``material=`` that are seen without a light."""

@@ -34,8 +34,7 @@ class DrawnScene(NamedTuple):
     given: dict[str, Given]
     recipe: SceneRecipe
     framed: np.ndarray | None
-    """(N, V, 3): the vertices that a view without cameras frames, before the whole scene is moved; None if
-    not known."""
+    """(N, V, 3): what a view without cameras frames, before the whole scene is moved; None if not known."""
     vertices: np.ndarray | None
     """(N, V, 3): the vertices in the world that faces use, if all of them are arrays."""
     name: str
