@@ -105,10 +105,8 @@ def test_second_derivative_is_the_central_difference_of_the_first(cls: type[Func
     y, seed = example.output, direction(example.output, 1)
     gradients = gradient(y, example.wrt, seed)
     tangents = [direction(x, 40 + k) for k, x in enumerate(example.wrt)]
-    slope = sum(
-        (F.sum(F.sum_components(F.hadamard(g, t))) for g, t in zip(gradients, tangents, strict=True)),
-        F.constant(0.0),
-    )
+    products = [F.sum_components(F.hadamard(g, t)) for g, t in zip(gradients, tangents, strict=True)]
+    slope = sum(map(F.sum, products), F.constant(0.0))
     second = gradient(slope, example.wrt)
     for k, (x, h) in enumerate(zip(example.wrt, second, strict=True)):
         u = direction(x, 50 + k)
@@ -161,11 +159,8 @@ def test_numbers_take_the_kind_of_the_variable_beside_them():
     assert (index + 1).vtype is INT and (2 * index).vtype is INT and (index % 2).vtype is INT
     assert (F.pixel_coordinates((2, 2)) + (1, 2)).vtype is IVEC2
     assert (RAMP + (1, 2, 3)).vtype is VEC3
-    assert (
-        F.constant(1).vtype is INT and F.constant(1.0).vtype is FLOAT and F.constant(2, FLOAT).vtype is FLOAT
-    )
-    assert F.constant(True).vtype is FLOAT
-    assert F.constant(np.eye(3)).vtype is MAT3
+    assert F.constant(1).vtype is INT and F.constant(np.eye(3)).vtype is MAT3
+    assert all(x.vtype is FLOAT for x in (F.constant(1.0), F.constant(2, FLOAT), F.constant(True)))
     assert texel(F.constant(2.0, VEC3)).tolist() == [2, 2, 2]
 
 
@@ -180,9 +175,8 @@ def test_matrices_are_row_column():
     m = F.mat2((1.0, 2.0), (3.0, 4.0))  # columns
     assert texel(m).tolist() == [[1, 3], [2, 4]]
     assert texel(F.constant([[1.0, 3.0], [2.0, 4.0]])).tolist() == [[1, 3], [2, 4]]
-    assert (
-        texel(m[0]).tolist() == [1, 2] and texel(m[1, 0]) == 2 and texel(F.column(m, -1)).tolist() == [3, 4]
-    )
+    assert texel(m[0]).tolist() == [1, 2] and texel(F.column(m, -1)).tolist() == [3, 4]
+    assert texel(m[1, 0]) == 2
     assert texel(m @ (1.0, 10.0)).tolist() == [31, 42]
     assert texel(F.matmul((1.0, 10.0), m)).tolist() == [21, 43]
     assert texel(F.fill(F.constant(3.0), MAT2)).tolist() == [[3, 3], [3, 3]]

@@ -407,9 +407,8 @@ def test_empty_normals_leave_others_alone():
 # ---- ties
 def test_of_texels_that_tie_the_first_gets_the_gradient():
     x = Variable(FLOAT, (4, 2), data=[[[1.0, 5.0, 5.0, 2.0], [5.0, 0.0, 5.0, 0.0]]])
-    largest, smallest, row = evaluate(
-        [gradient(y, [x])[0] for y in (F.max(x), F.min(x), F.sum(F.max(x, "x")))]
-    )
+    losses = F.max(x), F.min(x), F.sum(F.max(x, "x"))
+    largest, smallest, row = evaluate([gradient(loss, [x])[0] for loss in losses])
     assert largest[0].tolist() == [[0, 0, 0, 0], [1, 0, 0, 0]]  # of the columns, (5, 5, 5, 2), the first
     assert smallest[0].tolist() == [[0, 0, 0, 0], [0, 1, 0, 0]]
     assert row[0].tolist() == [[0, 1, 0, 0], [1, 0, 0, 0]]
@@ -417,9 +416,8 @@ def test_of_texels_that_tie_the_first_gets_the_gradient():
 
 def test_windows_give_the_gradient_to_the_first_of_equal_texels():
     x = Variable(FLOAT, (5, 1), data=[[[1.0, 3.0, 3.0, 0.0, 2.0]]])
-    largest, smallest = evaluate(
-        [gradient(F.sum(f(x, 1, "x")), [x])[0] for f in (F.window_max, F.window_min)]
-    )
+    losses = [F.sum(f(x, 1, "x")) for f in (F.window_max, F.window_min)]
+    largest, smallest = evaluate([gradient(loss, [x])[0] for loss in losses])
     assert largest[0, 0].tolist() == [0, 3, 1, 0, 1] and smallest[0, 0].tolist() == [2, 0, 0, 3, 0]
 
 
