@@ -65,9 +65,8 @@ def test_this_machine(monkeypatch: pytest.MonkeyPatch):
     result = run("doctor", "--json")
     assert result.returncode == 0, result.stdout
     report = json.loads(result.stdout)
-    assert report["can_run"] and {"python", "loader", "device 0", "glslang", "cache"} <= {
-        finding["topic"] for finding in report["findings"]
-    }
+    topics = {finding["topic"] for finding in report["findings"]}
+    assert report["can_run"] and {"python", "loader", "device 0", "glslang", "cache"} <= topics
 
 
 def test_a_machine_without_a_driver(tmp_path: Path):
@@ -94,21 +93,17 @@ def test_a_machine_without_a_loader(tmp_path: Path):
     ],
 )
 def test_the_cure_is_that_of_the_system(system: Platform, words: list[str], tmp_path: Path):
-    lacks = machine.loader_and_devices(Machine(Answer({"loader": "not found", "devices": []})), alike(system))
+    unloaded = Machine(Answer({"loader": "not found", "devices": []}))
+    lacks = machine.loader_and_devices(unloaded, alike(system))
     for word in words:
         assert word in found(lacks, "problem", "loader")
     (tmp_path / system.loader).touch()
-    there = machine.loader_and_devices(
-        Machine(Answer({"loader": "not found", "devices": []})), alike(system, folders=(str(tmp_path),))
-    )
-    assert str(tmp_path) in found(there, "problem", "loader") and system.search in found(
-        there, "problem", "loader"
-    )
+    there = machine.loader_and_devices(unloaded, alike(system, folders=(str(tmp_path),)))
+    text = found(there, "problem", "loader")
+    assert str(tmp_path) in text and system.search in text
     none = machine.loader_and_devices(Machine(Answer({"devices": []})), alike(system))
     assert system.driver in found(none, "problem", "driver")
-    slow = Answer(
-        {"compiler": "glslc (/bin/glslc)", "in_process": False, "failures": ["libx cannot be used"]}
-    )
+    slow = Answer({"compiler": "glslc (/bin/glslc)", "in_process": False, "failures": ["libx is broken"]})
     assert system.glslang in found(machine.compilers(lambda _: slow, system), "note", "glslang")
     nothing = Answer({"compiler": None, "failures": []})
     assert system.glslang in found(machine.compilers(lambda _: nothing, system), "problem", "glslang")
@@ -118,26 +113,23 @@ def test_the_cure_is_that_of_the_system(system: Platform, words: list[str], tmp_
 
 def test_a_device_that_crashes_is_reported():
     crash = Answer(failure="crashes (SIGSEGV)")
-    chosen = machine.loader_and_devices(Machine(steps={"0": crash}), alike(LINUX))
-    text = found(chosen, "problem", "device 0")
+
+    def findings(**steps: Answer) -> list[Finding]:
+        answers = {name[1:]: answer for name, answer in steps.items()}
+        return machine.loader_and_devices(Machine(steps=answers), alike(LINUX))
+
+    text = found(findings(_0=crash), "problem", "device 0")
     assert "Some GPU" in text and "SIGSEGV" in text and "DRESSI_DEVICE=1" in text
-    other = machine.loader_and_devices(Machine(steps={"1": crash}), alike(LINUX))
+    other, every = findings(_1=crash), findings(_0=crash, _1=crash)
     assert "SIGSEGV" in found(other, "note", "device 1") and "problem" not in levels(other)
-    every = machine.loader_and_devices(Machine(steps={"0": crash, "1": crash}), alike(LINUX))
     assert "DRESSI_DEVICE" not in found(every, "problem", "device 0") + found(every, "problem", "device 1")
-    wrong = machine.loader_and_devices(Machine(steps={"0": Answer({"right": False})}), alike(LINUX))
-    assert "wrong numbers" in found(wrong, "problem", "device 0")
-    lost = machine.loader_and_devices(
-        Machine(steps={"0": Answer({"error": "the device is gone"})}), alike(LINUX)
-    )
-    assert "the device is gone" in found(lost, "problem", "device 0")
+    for answer, said in (({"right": False}, "wrong numbers"), ({"error": "the device is gone"}, "is gone")):
+        assert said in found(findings(_0=Answer(answer)), "problem", "device 0")
 
 
 def test_a_wrong_choice_of_a_device_and_a_machine_without_a_gpu():
-    refused = Answer(
-        {**FACTS, "devices": [CPU], "chosen": None, "refused": "there is no Vulkan device 'Voodoo'"}
-    )
-    findings = machine.loader_and_devices(Machine(refused), alike(LINUX))
+    refused = {"devices": [CPU], "chosen": None, "refused": "there is no Vulkan device 'Voodoo'"}
+    findings = machine.loader_and_devices(Machine(Answer({**FACTS, **refused})), alike(LINUX))
     assert "Voodoo" in found(findings, "problem", "settings")
     assert "driver of your GPU" in found(findings, "note", "gpu")
 
@@ -148,17 +140,15 @@ def test_the_driver_that_crashes_is_found(tmp_path: Path):
     crash = Answer(failure="crashes (SIGABRT)")
     system = alike(LINUX, manifests=(str(tmp_path),))
     findings = machine.loader_and_devices(Machine(crash, bad=crash, good=Answer(FACTS)), system)
-    assert "bad.json" in found(findings, "problem", "driver") and "good.json" in found(
-        findings, "note", "driver"
-    )
+    assert "bad.json" in found(findings, "problem", "driver")
+    assert "good.json" in found(findings, "note", "driver")
 
 
 @pytest.mark.skipif(sys.platform != "linux" or shutil.which("cc") is None, reason="needs a C compiler")
 def test_a_driver_that_really_crashes(tmp_path: Path):
     source, library = tmp_path / "icd.c", tmp_path / "icd.so"
-    source.write_text(
-        '#include <stdlib.h>\n__attribute__((constructor)) static void start(void) { if (getenv("PLANTED")) abort(); }\n'
-    )
+    start = '__attribute__((constructor)) static void start(void) { if (getenv("PLANTED")) abort(); }'
+    source.write_text(f"#include <stdlib.h>\n{start}\n")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
     manifest = tmp_path / "icd.json"
     icd = {"library_path": str(library), "api_version": "1.1.0"}
