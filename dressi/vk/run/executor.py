@@ -333,7 +333,7 @@ def _debug(plan: Plan, device: Device) -> None:
 # more steps without a send the leaf becomes static.
 
 PROMPT = 4  # consecutive steps, each after a send, from which on a leaf is changing
-PATIENCE = 32  # steps without a send after which a changing leaf becomes static; doubles with every change of the leaf
+PATIENCE = 32  # steps without a send after which a changing leaf becomes static; doubles with every change
 
 
 class Reactive:

@@ -308,8 +308,8 @@ class Layout:
         return 4.0 * words * rows * width / self.lanes
 
     def packable(self, k: int) -> int | None:
-        """The axis n, c, y, x (0 to 3) of an input along which packing saves most loads, if one does. Every block
-        has to start at a multiple of PACKED, so that PACKED neighbours are one texel for all invocations."""
+        """The axis n, c, y, x (0 to 3) of an input along which packing saves most loads, if one does. Every
+        block has to start at a multiple of PACKED, so that PACKED neighbours are one texel for all invocations."""
         counts = [0] * 4
         for s in range(4):
             axis = self.axis_along(k, s)

@@ -62,7 +62,7 @@ from ..model.device import DeviceModel
 # read. Fragments of all these draws compute much of the same, so that one draw that makes several sums costs
 # little more than one of them:
 #
-# - Scatters into one table whose results are added are one scatter, which adds each pair of values before it puts them.
+# - Scatters into one table whose results are added are one scatter, which adds pairs before it puts them.
 # - Sums of up to four components together are the channels of one sum.
 #
 # Draws are joined that have the same triangles and no other order: those of one *level*, counted from the end
