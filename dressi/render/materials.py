@@ -9,10 +9,11 @@ is a row, and the lines of a BSDF (``shading.bsdf``) that use it.
 from __future__ import annotations
 
 import math
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from math import inf
 from typing import Any, Protocol
 
@@ -34,7 +35,7 @@ LEAST = 0.02
 @dataclass(frozen=True)
 class Learned(ABC):
     """rate: of Adam at the first step.  smoothness: weight of the sum of squared differences of neighbouring
-    texels.  name: in ``--optimize``, by default that of the parameter."""
+    texels.  name: in ``--optimize``, by default the parameter's."""
 
     rate: float
     smoothness: float
@@ -86,9 +87,6 @@ class Tilt(Learned):
 
 # Rows of a table of material properties, and the table.
 
-CHANNELS = "rgba"
-"""Of an image, by letter."""
-
 
 class At(Protocol):
     """What a row asks of a surface point (``SurfacePoint``)."""
@@ -125,8 +123,8 @@ class Map:
 
     @property
     def columns(self) -> list[int]:
-        """Of an image of red, green, blue and alpha."""
-        return [CHANNELS.index(letter) for letter in self.channels]
+        """Its columns in an image of red, green, blue and alpha."""
+        return ["rgba".index(letter) for letter in self.channels]
 
     @property
     def width(self) -> int:
@@ -171,7 +169,7 @@ class Parameter:
 
     @property
     def field(self) -> str:
-        """Of ``Material``: the factor."""
+        """The field of ``Material`` that holds the factor."""
         return self.factor or self.name
 
     @property
@@ -192,8 +190,7 @@ class Parameter:
 
     @property
     def neutral(self) -> float | tuple[float, ...] | None:
-        """The texel of an image that has no effect, beside a factor of ``default``; None where there is
-        none."""
+        """The texel of an image that has no effect, beside a factor of ``default``; None where there is none."""
         return 1.0
 
     @property
@@ -218,24 +215,18 @@ class Parameter:
 
     def at(self, point: At) -> Variable | None:
         """The value at every pixel; None where it has no effect."""
-        found = [point.map(name) for name in (self.name, self.beside) if point.has(name)]
-        value = found[0] if len(found) == 1 else found[0] * found[1] if found else None
-        if value is None and not self.optional:
-            value = F.constant(self.default)
-        if (
-            value is not None
-            and self.map is not None
-            and self.column is not None
-            and point.has(self.map.field)
-        ):
+        given = [point.map(name) for name in (self.name, self.beside) if point.has(name)]
+        if not given and self.optional:
+            return None
+        value = reduce(operator.mul, given) if given else F.constant(self.default)
+        if self.map is not None and self.column is not None and point.has(self.map.field):
             value = value * F.component(point.map(self.map.field), self.column)
         return value
 
 
 @dataclass(frozen=True)
 class BaseColour(Parameter):
-    """The colour of a surface, which lies on the mesh: texture times colours of the vertices times one
-    colour."""
+    """The colour of a surface, which lies on the mesh: texture times colours of vertices times one colour."""
 
     @property
     def neutral(self) -> None:
@@ -288,8 +279,7 @@ class Occlusion(Modulated):
 
 @dataclass(frozen=True)
 class Normals(Modulated):
-    """Normals in tangent space, of which the factor scales x and y. At a point: the unit normal in the
-    world."""
+    """Normals in tangent space, whose x and y the factor scales. At a point: the unit normal in the world."""
 
     @property
     def neutral(self) -> tuple[float, ...]:
@@ -303,7 +293,7 @@ class Normals(Modulated):
 class MaterialKind:
     """A table of properties.
 
-    >>> kind = MaterialKind("velvet", (Parameter("fuzz", default=0.5, text="share of light that fibres scatter"),))
+    >>> kind = MaterialKind("velvet", (Parameter("fuzz", default=0.5, text="share of scattered light"),))
     >>> kind["fuzz"].default, list(kind.parts)
     (0.5, ['fuzz'])
     """
@@ -319,9 +309,8 @@ class MaterialKind:
     @cached_property
     def maps(self) -> dict[str, Map]:
         """The images by their fields of ``Material``."""
-        return {
-            p.map.field: p.map for p in self.parameters if p.map is not None and p.map.field in self.fields
-        }
+        maps = [p.map for p in self.parameters if p.map is not None]
+        return {row.field: row for row in maps if row.field in self.fields}
 
     @cached_property
     def fields(self) -> dict[str, Any]:
@@ -424,25 +413,28 @@ GLTF = MaterialKind(
             learned=Share(0.1, 4e-6),
         ),
         Normals(
-            "normal", VEC3, 1.0, "normals in tangent space, x along the tangent (u grows), y along the bitangent (+Y up as in"
-            " OpenGL and glTF), z along the normal; the scale multiplies x and y",
+            "normal", VEC3, 1.0, "normals in tangent space, x along the tangent (u grows), y along the bitangent"
+            " (+Y up as in OpenGL and glTF), z along the normal; the scale multiplies x and y",
             least=-inf, most=inf, factor="normal_scale", key="normalTexture/scale",
             map=Map("normal", "normalTexture", "rgb", signed=True), mtl_map="norm",
             learned=Tilt(0.002, 2e-4),
         ),
         Occlusion(
-            "occlusion", default=1.0, text="share of the ambient light that arrives: 1 + strength * (occlusion - 1)",
-            factor="occlusion_strength", key="occlusionTexture/strength", map=Map("occlusion", "occlusionTexture", "r"),
+            "occlusion", default=1.0,
+            text="share of the ambient light that arrives: 1 + strength * (occlusion - 1)",
+            factor="occlusion_strength", key="occlusionTexture/strength",
+            map=Map("occlusion", "occlusionTexture", "r"),
         ),
         Parameter(
             "emission", VEC3, BLACK, "linear radiance that the surface gives off", most=inf,
-            key="emissiveFactor", strength=GLOW, map=Map("emission_map", "emissiveTexture", "rgb", light=True, most=inf),
-            mtl="Ke", mtl_map="map_Ke",
+            key="emissiveFactor", strength=GLOW, mtl="Ke", mtl_map="map_Ke",
+            map=Map("emission_map", "emissiveTexture", "rgb", light=True, most=inf),
             learned=Radiance(0.1, 4e-6),
         ),
         Modulated(
-            "alpha", default=0.5, text="that of the base colour, factor included; \"mask\" cuts out where it is below the cutoff",
-            most=inf, factor="alpha_cutoff", key="alphaCutoff", map=Map("alpha", f"{PBR}/baseColorTexture", "a"),
+            "alpha", default=0.5, most=inf, factor="alpha_cutoff", key="alphaCutoff",
+            text="that of the base colour, factor included; \"mask\" cuts out where it is below the cutoff",
+            map=Map("alpha", f"{PBR}/baseColorTexture", "a"),
         ),
         Parameter(
             "ior", default=1.5, most=inf, text="index of refraction of dielectrics; 0 reflects all",
@@ -453,13 +445,14 @@ GLTF = MaterialKind(
             key=f"{SPECULAR}/specularFactor", map=Map("specular_map", f"{SPECULAR}/specularTexture", "a"),
         ),
         Parameter(
-            "specular_color", VEC3, WHITE, "colour of the reflection of dielectrics at normal incidence, linear", most=inf,
-            key=f"{SPECULAR}/specularColorFactor",
+            "specular_color", VEC3, WHITE, "colour of the reflection of dielectrics at normal incidence, linear",
+            most=inf, key=f"{SPECULAR}/specularColorFactor",
             map=Map("specular_color_map", f"{SPECULAR}/specularColorTexture", "rgb", light=True),
         ),
         Parameter(
-            "transmission", text="share of the light that enters and goes straight through, tinted by the base colour",
-            key=f"{THROUGH}/transmissionFactor", map=Map("transmission_map", f"{THROUGH}/transmissionTexture", "r"),
+            "transmission", key=f"{THROUGH}/transmissionFactor",
+            text="share of the light that enters and goes straight through, tinted by the base colour",
+            map=Map("transmission_map", f"{THROUGH}/transmissionTexture", "r"),
         ),
         Parameter(
             "clearcoat", text="strength of a clear layer of index 1.5 on top",
@@ -473,7 +466,8 @@ GLTF = MaterialKind(
             learned=Share(0.1, 4e-6),
         ),
         Normals(
-            "clearcoat_normal", VEC3, 1.0, "normals of the clear layer, as the normal map; without it, those of the geometry",
+            "clearcoat_normal", VEC3, 1.0,
+            "normals of the clear layer, as the normal map; without it, those of the geometry",
             least=-inf, most=inf, factor="clearcoat_normal_scale", key=f"{COAT}/clearcoatNormalTexture/scale",
             map=Map("clearcoat_normal", f"{COAT}/clearcoatNormalTexture", "rgb", signed=True), needs="clearcoat",
         ),

@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -54,12 +54,12 @@ def surface_score(result: FitResult, dataset: Dataset) -> dict[str, Any]:
 
     chamfer: in the units of the mesh; relative: over the diagonal of the box of the true one.
     """
-    found = check_surface(result.mesh).as_dict()
+    defects = check_surface(result.mesh).as_dict()
     if dataset.reference is None:
-        return found
+        return defects
     distance = chamfer(result.mesh, dataset.reference)
     diagonal = float(np.linalg.norm(np.ptp(dataset.reference.bounds(), axis=0)))
-    return {**found, "chamfer": distance, "relative_chamfer": distance / max(diagonal, 1e-30)}
+    return {**defects, "chamfer": distance, "relative_chamfer": distance / max(diagonal, 1e-30)}
 
 
 def hull_score(dataset: Dataset) -> float | None:
@@ -69,17 +69,10 @@ def hull_score(dataset: Dataset) -> float | None:
     low, high = dataset.bounds
     # A box needs some extent along every axis, also for a flat object.
     margin = 0.02 * np.maximum(high - low, 0.1 * (high - low).max())
-    bounds = np.stack([low - margin, high + margin])
     train, other = dataset.train, dataset.held_out
-    return hull_iou(
-        train.masks,
-        train.cameras,
-        other.masks,
-        other.cameras,
-        bounds,
-        train_known=train.known,
-        held_out_known=other.known,
-    )
+    bounds = np.stack([low - margin, high + margin])
+    views = train.masks, train.cameras, other.masks, other.cameras
+    return hull_iou(*views, bounds, train_known=train.known, held_out_known=other.known)
 
 
 def write_results(
@@ -97,11 +90,11 @@ def write_results(
 ) -> dict[str, Any]:
     """Write all ``FILES`` into ``folder`` and return the report.
 
-    task: what was asked for, for the report.  stages: of each round its ``round`` and its ``stages``, for
-    ``STAGES``. Views that were held out are shown in ``HELD_OUT``, at most as many as ``views.png`` has. With
+    task: what was asked for, for the report.  stages: for ``STAGES``, the ``round`` and ``stages`` of each
+    round. Views that were held out are shown in ``HELD_OUT``, at most as many as ``views.png`` has. With
     refined poses it also writes ``cameras.json`` (``cameras_file``), which needs ``photos`` for photographs.
-    Existing files are replaced at the end, once all new ones are complete. Raises InputError if the folder
-    cannot be written.
+    Existing files are replaced once all new ones are complete. Raises InputError if the folder cannot be
+    written.
     """
     files = FILES
     given = dataset.train.cameras
@@ -120,18 +113,16 @@ def write_results(
     found = {"train": picture_facts(train, dataset.train)}
     if held_out is not None and dataset.held_out is not None:
         found["heldout"] = picture_facts(held_out, dataset.held_out)
+    counts = ("substages", "stages", "functions")
+    plans = {key: sum(plan[key] for plan in result.plans.values()) for key in counts}
+    plans |= {"shape": result.plans.get("shape"), "texture": result.plans.get("texture")}
+    if "material" in result.plans:
+        plans["material"] = result.plans["material"]
     report: dict[str, Any] = {
         **({} if task is None else {"task": task}),
         **({"stages": [one["round"] for one in stages]} if stages else {}),
         "device": device,
-        "plan": {
-            **{
-                key: sum(plan[key] for plan in result.plans.values())
-                for key in ("substages", "stages", "functions")
-            },
-            **{name: result.plans.get(name) for name in ("shape", "texture")},
-            **{name: plan for name, plan in result.plans.items() if name == "material"},
-        },
+        "plan": plans,
         "time": {},
         "metrics": {"train": train.as_dict(), "heldout": None if held_out is None else held_out.as_dict()},
         "views": {
@@ -197,14 +188,20 @@ def write_results(
 
 
 def _shown(facts: list[dict[str, Any]], views: Observations, shown: np.ndarray) -> list[dict[str, Any]]:
-    """Facts of the views of a sheet, with where they are seen from."""
-    return [{**facts[k], **pose} for k, pose in zip(shown, pose_facts(views, shown), strict=True)]
+    """Facts of the views of a sheet, with where they are seen from: ``eye``, ``forward`` and ``up`` in the world and
+    ``fov``, the vertical field of view in degrees."""
+    poses = []
+    for k in shown.tolist():
+        camera = views.cameras[k]
+        fov = float(np.degrees(2 * np.arctan(0.5 * camera.size[1] / camera.intrinsics[1, 1])))
+        axes = {"eye": camera.center, "forward": camera.forward, "up": camera.up}
+        poses.append({**facts[k], **{name: axis.tolist() for name, axis in axes.items()}, "fov": fov})
+    return poses
 
 
 @contextmanager
 def _all_or_nothing(folder: Path, files: Sequence[str]) -> Iterator[Path]:
-    """A temporary folder whose files replace those of ``folder`` at the end of the block. Raises
-    InputError."""
+    """A temporary folder whose files replace those of ``folder`` at the end of the block. Raises InputError."""
     temporary: str | None = None
     try:
         with locked(folder):
@@ -229,8 +226,7 @@ def save_result(path: Path, dataset: Dataset, mesh: Mesh) -> None:
 
 
 def keep_mesh(folder: Path, mesh: Mesh) -> Path | None:
-    """Save at least the mesh if the results cannot be written: into their folder, or else a new temporary
-    one."""
+    """Save at least the mesh if the results cannot be written: into their folder, or else a temporary one."""
     for make in (lambda: folder, lambda: Path(tempfile.mkdtemp(prefix="dressi-"))):
         try:
             path = make() / "result.glb"
@@ -250,32 +246,28 @@ def light_facts(light: LightSource) -> dict[str, Any]:
 
 
 def write_losses(path: Path, losses: list[tuple[str, float]]) -> None:
-    """CSV with the columns step, phase, loss. Each loss is that before the update of its step, with all
-    digits."""
-    with path.open("w", newline="") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(("step", "phase", "loss"))
-        writer.writerows((step, phase, repr(loss)) for step, (phase, loss) in enumerate(losses))
+    """CSV with the columns step, phase, loss. Each loss is that before the update of its step, with all digits."""
+    _write_table(path, ("step", "phase", "loss"), ((k, *pair) for k, pair in enumerate(losses)))
 
 
 def write_quality(path: Path, quality: Sequence[Quality]) -> None:
     """CSV with the columns step, phase, iou, psnr: of the training views, at the size of the round; psnr is
     empty while there are no colours."""
+    rows = ((look.step, look.phase, look.iou, look.psnr) for look in quality)
+    _write_table(path, ("step", "phase", "iou", "psnr"), rows)
+
+
+def _write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """CSV; numbers with all digits, None as nothing."""
     with path.open("w", newline="") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(("step", "phase", "iou", "psnr"))
-        writer.writerows(
-            (look.step, look.phase, repr(look.iou), "" if look.psnr is None else repr(look.psnr))
-            for look in quality
-        )
+        csv.writer(stream).writerows([columns, *rows])
 
 
 # The cameras found by a fit that refines poses, for reports and files.
 
 
 def moves(found: Cameras, given: Cameras) -> dict[str, Any]:
-    """How far cameras moved, for a report. degrees: rotation.  distance: between centres, in units of the
-    world."""
+    """How far cameras moved, for a report. degrees: rotation.  distance: between centres, in units of the world."""
     away = np.linalg.norm(found.centers - given.centers, axis=1)
     angles = turns(found, given)
     return {
@@ -338,9 +330,8 @@ def confidence(mesh: Mesh, views: Observations, drawn: np.ndarray, make_engine: 
         inside = (depth > 0) & (row >= 0) & (row < height) & (column >= 0) & (column < width)
         row, column = np.where(inside, row, 0), np.where(inside, column, 0)
         reach = NEAR * depth / (camera.intrinsics[1, 1] * scale)
-        cosine = ((camera.center - mesh.positions) * normals).sum(1) / np.maximum(
-            np.linalg.norm(camera.center - mesh.positions, axis=1), 1e-30
-        )
+        to_eye = camera.center - mesh.positions
+        cosine = (to_eye * normals).sum(1) / np.maximum(np.linalg.norm(to_eye, axis=1), 1e-30)
         # A pixel of a slope shows points that are farther from each other than its width.
         away = np.linalg.norm(shown[k, row, column] - places, axis=1) * np.clip(cosine, 0.25, 1.0)
         inside &= (away < reach) & (views.masks[k, row, column] >= 0.5)
@@ -354,8 +345,7 @@ def confidence(mesh: Mesh, views: Observations, drawn: np.ndarray, make_engine: 
 
 
 def shown_confidence(mesh: Mesh, values: np.ndarray) -> Mesh:
-    """The mesh with values in [0, 1] as colours of its vertices, from red over yellow to green, and no
-    texture."""
+    """The mesh with values in [0, 1] as colours of its vertices, from red over yellow to green, without texture."""
     codes = np.stack([np.clip(2 - 2 * values, 0, 1), np.clip(2 * values, 0, 1), 0.1 + 0 * values], axis=1)
     plain = Mesh(mesh.positions, mesh.faces, name="confidence")
     return replace(plain, colors=srgb_to_linear(0.9 * codes), color_faces=mesh.faces)
@@ -402,11 +392,10 @@ def _angles(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 class Score:
     """Quality of a result in N views. masks, colors: the rendered images.
 
-    iou, psnr, ssim: over the masks of the views. plain: the PSNR without the exposures that the fit knows, or
-    expects, of the views. inside: PSNR over their ``interior``, which masks that are wrong by a pixel or two
-    say nothing about. exposed, exposed_inside: both with a gain of each view and channel that is solved for,
-    as pictures of other exposures are compared. NaN where there are no such pixels.
-    gains: (N, 3) of the codes.
+    iou, psnr, ssim: over the masks of the views.  plain: the PSNR without the exposures that the fit knows, or
+    expects, of the views.  inside: PSNR over their ``interior``, for which small errors of the masks do not
+    matter.  exposed, exposed_inside: both with a gain of each view and channel that is solved for, as pictures
+    of other exposures are compared. NaN where there are no such pixels.  gains: (N, 3) of the codes.
     """
 
     iou: float
@@ -447,9 +436,8 @@ def score(
     covered, deep = views.masks >= 0.5, interior(masks, views.masks)
     plain = _psnr(colors, views.colors, covered)
     if gains is not None:
-        colors = srgb_to_linear(np.clip(linear_to_srgb(colors) * gains[:, None, None], 0, 1)).astype(
-            np.float32
-        )
+        codes = np.clip(linear_to_srgb(colors) * gains[:, None, None], 0, 1)
+        colors = srgb_to_linear(codes).astype(np.float32)
     gains = code_gains(colors, views.colors, deep)
     return Score(
         iou(masks, views.masks, views.known),
@@ -482,8 +470,7 @@ def _number(value: float) -> float | None:
 
 
 def picture_facts(found: Score, views: Observations) -> list[dict[str, Any]]:
-    """Of each view: its name and what is left of it: IoU, PSNR of the mask and of its interior, and the
-    gains."""
+    """For each view: its name, IoU, PSNR of the mask and of its interior, and the gains."""
     overlaps, deep = iou_per_view(found.masks, views.masks, views.known), interior(found.masks, views.masks)
     facts = []
     for k, (camera, overlap) in enumerate(zip(views.cameras, overlaps, strict=True)):
@@ -500,18 +487,3 @@ def picture_facts(found: Score, views: Observations) -> list[dict[str, Any]]:
             }
         )
     return facts
-
-
-def pose_facts(views: Observations, shown: np.ndarray) -> list[dict[str, Any]]:
-    """Of each view that is shown, where it is seen from: ``eye``, ``forward`` and ``up`` in the world and
-    ``fov``, the vertical field of view in degrees."""
-    cameras = [views.cameras[int(k)] for k in shown]
-    return [
-        {
-            "eye": camera.center.tolist(),
-            "forward": camera.forward.tolist(),
-            "up": camera.up.tolist(),
-            "fov": float(np.degrees(2 * np.arctan(0.5 * camera.size[1] / camera.intrinsics[1, 1]))),
-        }
-        for camera in cameras
-    ]

@@ -3,8 +3,11 @@
 from dataclasses import replace
 from functools import cache
 
+import numpy as np
+
 from dressi import DressiAD
-from dressi.render.fit import Dataset, FitJob, FitOptions, FitResult, Progress, mesh_dataset
+from dressi.render import Cameras
+from dressi.render.fit import Dataset, FitJob, FitOptions, FitResult, Observations, Progress, mesh_dataset
 from dressi.render.mesh.primitives import pear
 
 
@@ -34,3 +37,11 @@ class TinyFits:
 def fits_on(device) -> TinyFits:
     """Those of a device, which all modules share."""
     return TinyFits(device)
+
+
+def unit_scene(
+    cameras: Cameras, masks: np.ndarray, known: np.ndarray | None = None, colors: np.ndarray | None = None
+) -> Dataset:
+    """Photographs of an object in the unit sphere, white unless colours are given."""
+    train = Observations(cameras, masks, masks[..., None] * np.ones(3) if colors is None else colors, known)
+    return Dataset(train, None, np.zeros(3), 1.0, np.array([[-1.0] * 3, [1.0] * 3]), np.array([0.0, 1, 0]))

@@ -4,6 +4,7 @@ the whole at thumbnail size."""
 import json
 import re
 import warnings
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +12,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from reference import disc
+from tiny_fits import unit_scene
 
-from dressi import FLOAT, DressiAD, InputError, Variable, optim
+from dressi import FLOAT, VEC3, DressiAD, InputError, Variable, optim
 from dressi.ad.evaluate import evaluate
 from dressi.config import shader_text
 from dressi.render import Camera, Cameras, DirectionalLight, Material, Mesh, Node, Scene, iou, load_mesh
@@ -24,7 +26,6 @@ from dressi.render.fit.data.dataset import (
     PHOTO_SAMPLES,
     Dataset,
     FitResult,
-    Observations,
     Parts,
     Timing,
     mesh_dataset,
@@ -33,7 +34,7 @@ from dressi.render.fit.data.dataset import (
     regions,
 )
 from dressi.render.fit.data.learned import ROUNDS, Learned, ViewBatches, round_size
-from dressi.render.fit.graphs.round import start
+from dressi.render.fit.graphs.round import Found, start
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.fit.phases.texture import PARTS, TextureRound, roughness
 from dressi.render.fit.report import HELD_OUT, expected_gains, score, write_losses, write_results
@@ -52,8 +53,6 @@ TINY = FitOptions(size=SIZE, views=3, steps=30, texture_size=16, colours=False, 
 
 
 def test_roughness_counts_steps_between_texels():
-    from dressi.ad.types import VEC3
-
     image = np.zeros((1, 4, 4, 3))
     image[:, 2:] = 1
     (value,) = evaluate([roughness(Variable(VEC3, (4, 4), data=image))])
@@ -120,16 +119,11 @@ def sent_radii(size: tuple[int, int], plan: FitRound, form: str) -> list[float]:
     return engine.sent
 
 
-@pytest.mark.parametrize("form", ["face", "outer"])
-def test_the_radius_shrinks_step_by_step(form: str):
+# The outer form stops at three of sixteen pixels.
+@pytest.mark.parametrize(("form", "last"), [("face", 0.025), ("outer", 3 / 16)])
+def test_the_radius_shrinks_step_by_step(form: str, last: float):
     plan = FitRound(0, 16, 4, (0.4, 0.025), (0.1, 0.1), 1e-5)
-    shrinking = 0.4 * 2.0 ** -np.arange(5)
-    # The outer form stops at three of sixteen pixels.
-    least = 3 / 16 if form == "outer" else 0
-    expected = 0.4 * (max(0.025, least) / 0.4) ** (np.arange(5) / 4)
-    assert_allclose(sent_radii((16, 16), plan, form), expected)
-    if form == "face":
-        assert_allclose(expected, shrinking)
+    assert_allclose(sent_radii((16, 16), plan, form), 0.4 * (last / 0.4) ** (np.arange(5) / 4))
 
 
 @pytest.mark.parametrize(
@@ -140,7 +134,8 @@ def test_the_radius_shrinks_step_by_step(form: str):
         ({"radius": float("nan")}, "radius"),
         ({"radius": 0.0}, "radius"), ({"radius": 1.0}, "radius"), ({"peels": 0}, "peels"),
         ({"form": "round"}, "form"),
-        ({"texture_size": -1}, "texture"), ({"texture_gradient": "best"}, "exact"),
+        ({"texture_size": -1}, "texture"), ({"texture_gradient": "best"}, "exact"), ({"batch": -1}, "batch"),
+        ({"spread": -1.0}, "spread"),
     ],
 )  # fmt: skip
 def test_options_that_cannot_be(wrong: dict, word: str):
@@ -180,10 +175,8 @@ def scene(tiny_fits) -> Dataset:
 
 def blank_scene(views: int) -> Dataset:
     """A scene for plans: sphere masks from the host."""
-    cameras = ring(np.zeros(3), 1.0, views, SIZE)
     masks = np.repeat(disc(24, 6)[None], views, axis=0)
-    train = Observations(cameras, masks, masks[..., None] * np.ones(3))
-    return Dataset(train, None, np.zeros(3), 1.0, np.array([[-1.0] * 3, [1.0] * 3]), np.array([0.0, 1, 0]))
+    return unit_scene(ring(np.zeros(3), 1.0, views, SIZE), masks)
 
 
 @pytest.mark.parametrize("form", ["face", "outer"])
@@ -306,13 +299,8 @@ def test_pictures_of_a_sphere_are_discs(device):
 def test_photographs_are_split():
     cameras = held_out_ring(np.zeros(3), 1.0, (8, 8))
     masks = np.ones((12, 8, 8), np.float32)
-    photos = Photos(
-        masks[..., None] * np.ones(3),
-        masks,
-        cameras,
-        tuple("abcdefghijkl"),
-        np.array([[-1.0] * 3, [1.0] * 3]),
-    )
+    images, box = masks[..., None] * np.ones(3), np.array([[-1.0] * 3, [1.0] * 3])
+    photos = Photos(images, masks, cameras, tuple("abcdefghijkl"), box)
     made = photo_dataset(photos)
     assert len(made.train.masks) == 9 and len(made.held_out.masks) == 3
     one = Photos(photos.images[:3], masks[:3], cameras[:3], ("a", "b", "c"), photos.bounds)
@@ -326,10 +314,6 @@ def test_a_start_that_is_elsewhere_is_moved():
     with pytest.warns(UserWarning, match="moved and scaled"):
         moved = scene.placed(octasphere(1, 50.0, (7.0, 0.0, 0.0)))
     assert np.abs(moved.positions).max() < 1
-
-
-BATCHES_SIZE = (24, 24)
-BATCHES_TINY = FitOptions(size=BATCHES_SIZE, views=4, steps=20, texture_size=16, colours=False, joint=False)
 
 
 def picked(count: int, size: int, steps: int, seed: int = 0) -> np.ndarray:
@@ -364,47 +348,42 @@ def test_what_views_share_is_not_picked():
         ViewBatches(3, 4, optim.clock())
 
 
-@pytest.mark.parametrize(("wrong", "word"), [({"batch": -1}, "batch"), ({"spread": -1.0}, "spread")])
-def test_options_of_batches_that_cannot_be(wrong, word):
-    with pytest.raises(InputError, match=word):
-        FitOptions(**wrong)
-
-
 @pytest.mark.release
 @pytest.mark.parametrize(
     "options", [{"batch": 2, "exposure": True}, {"spread": 4.0}], ids=["batch", "spread"]
 )
 def test_the_fit_learns_from_batches(make_engine, options):
-    scene = mesh_dataset(pear(16, 12, 32), BATCHES_TINY.views, BATCHES_SIZE, make_engine)
-    job = FitJob(scene, replace(BATCHES_TINY, **options), make_engine)
-    result = job.run()
+    scene = mesh_dataset(pear(16, 12, 32), 4, SIZE, make_engine)
+    result = FitJob(scene, replace(TINY, views=4, steps=20, **options), make_engine).run()
     shape = [loss for phase, loss in result.losses if phase == "shape"]
     assert np.isfinite(shape).all() and min(shape) < 0.6 * shape[0]
+
+
+def textured(scene: Dataset, target: Mesh, colors: np.ndarray, make_engine, **how) -> Found:
+    """What a texture round finds on the target."""
+    work = TextureRound(
+        scene.to_unit(target), scene.matrices, scene.train.masks, colors, gradient="exact", seed=0, **how
+    )
+    with closing(make_engine()) as engine:
+        start(engine, work)
+        engine.step(work.steps)
+        return work.found(engine)
 
 
 @pytest.mark.release
 def test_exposures_are_found(make_engine):
     target = pear(16, 12, 32)
-    scene = mesh_dataset(target, 4, BATCHES_SIZE, make_engine)
+    scene = mesh_dataset(target, 4, SIZE, make_engine)
     gains = np.array([[0.65, 0.7, 0.75], [1.0, 1.1, 0.9], [1.3, 1.35, 1.25], [1.0, 0.9, 1.05]])
     codes = linear_to_srgb(scene.train.colors)
     colors = srgb_to_linear(codes / codes.max() * 0.7 * gains[:, None, None])
-    work = TextureRound(
-        scene.to_unit(target), scene.matrices, scene.train.masks, colors,
-        steps=80, texture_size=16, gradient="exact", seed=0, smoothness=0.0, exposure=True,
-    )  # fmt: skip
-    engine = make_engine()
-    try:
-        start(engine, work)
-        engine.step(work.steps)
-        found = work.found(engine).values["gains"]
-    finally:
-        engine.close()
+    how = {"steps": 80, "texture_size": 16, "smoothness": 0.0, "exposure": True}
+    found = textured(scene, target, colors, make_engine, **how).values["gains"]
     assert_allclose(found, gains / np.exp(np.log(gains).mean(0)), atol=0.08)
 
 
 def test_exposures_are_expected_between_pictures():
-    cameras, others = (ring(np.zeros(3), 1.0, count, BATCHES_SIZE) for count in (24, 5))
+    cameras, others = (ring(np.zeros(3), 1.0, count, SIZE) for count in (24, 5))
 
     def brightness(some) -> np.ndarray:
         return np.array([[1 + 0.6 * camera.forward[0], 1.0, 0.8] for camera in some])
@@ -413,41 +392,30 @@ def test_exposures_are_expected_between_pictures():
     away = np.abs(brightness(others) - 1).max(axis=0)
     assert (np.abs(found - brightness(others)).max(axis=0) <= 0.4 * away).all()
     # A picture from above has no neighbour.
-    above = Cameras([Camera.perspective(40, BATCHES_SIZE, (0, 9, 0.1), (0, 0, 0))])
-    near = Cameras(ring(np.zeros(3), 1.0, 120, BATCHES_SIZE).cameras[:6:2])
+    above = Cameras([Camera.perspective(40, SIZE, (0, 9, 0.1), (0, 0, 0))])
+    near = Cameras(ring(np.zeros(3), 1.0, 120, SIZE).cameras[:6:2])
     assert_allclose(expected_gains(brightness(near), near, above), 1.0, atol=0.05)
 
 
 def test_the_joint_round_of_photographs_takes_twice_the_steps():
-    drawn = planned_dataset(pear(16, 12, 32), 3, BATCHES_SIZE)
-    steps = [
-        FitJob(
-            scene, FitOptions(size=BATCHES_SIZE, steps=60, start="sphere", joint=joint), lambda: None
-        ).steps[-1]
-        for scene in (drawn, replace(drawn, reference=None))
-        for joint in (False, True)
-    ]
-    assert steps == [10, 10, 10, 20]
+    drawn, options = (
+        planned_dataset(pear(16, 12, 32), 3, SIZE),
+        FitOptions(size=SIZE, steps=60, start="sphere"),
+    )
+    for scene, expected in ((drawn, [10, 10]), (replace(drawn, reference=None), [10, 20])):
+        jobs = [FitJob(scene, replace(options, joint=joint), lambda: None) for joint in (False, True)]
+        assert [job.steps[-1] for job in jobs] == expected
 
 
 @pytest.mark.release
 def test_a_texture_filtered_over_parts_of_pixels_suits_pictures_of_several_samples(make_engine):
     target = pear(16, 12, 64)
     target.texture = np.random.default_rng(0).random((64, 64, 3))
-    scene = mesh_dataset(target, 6, BATCHES_SIZE, make_engine, PHOTO_SAMPLES)
+    scene = mesh_dataset(target, 6, SIZE, make_engine, PHOTO_SAMPLES)
     found = []
     for parts in (1.0, PARTS):
-        work = TextureRound(
-            scene.to_unit(target), scene.matrices, scene.train.masks, scene.train.colors,
-            steps=60, texture_size=64, gradient="exact", seed=0, parts=parts,
-        )  # fmt: skip
-        engine = make_engine()
-        try:
-            start(engine, work)
-            engine.step(work.steps)
-            mesh = scene.to_world(work.found(engine).mesh)
-        finally:
-            engine.close()
+        how = {"steps": 60, "texture_size": 64, "parts": parts}
+        mesh = scene.to_world(textured(scene, target, scene.train.colors, make_engine, **how).mesh)
         found.append(score(FitResult(mesh, [], {}, Timing(), True), scene.train, make_engine).psnr)
     assert found[1] > found[0] + 0.3, found
 
@@ -455,7 +423,7 @@ def test_a_texture_filtered_over_parts_of_pixels_suits_pictures_of_several_sampl
 def test_results_are_compared_with_photographs_by_the_area_of_a_pixel(make_engine):
     mesh = pear(16, 12, 64)
     mesh.texture = np.random.default_rng(0).random((64, 64, 3))
-    made = mesh_dataset(mesh, 2, BATCHES_SIZE, make_engine).train
+    made = mesh_dataset(mesh, 2, SIZE, make_engine).train
     covered = made.masks >= 0.5
     colors = made.colors * (covered / np.maximum(made.masks, 0.5))[..., None]
     photos = replace(
@@ -467,7 +435,7 @@ def test_results_are_compared_with_photographs_by_the_area_of_a_pixel(make_engin
     assert found.psnr > 30 > centres.psnr
 
 
-SCENES_SIZE = (16, 16)
+SMALL = (16, 16)
 
 
 def plate(normal: int) -> Mesh:
@@ -476,11 +444,11 @@ def plate(normal: int) -> Mesh:
 
 
 def test_views_that_see_a_plate_edge_on_are_left_out(make_engine):
-    lying = mesh_dataset(plate(1), 3, SCENES_SIZE, make_engine)
+    lying = mesh_dataset(plate(1), 3, SMALL, make_engine)
     # The level views that judge see it edge-on.
     assert len(lying.train.masks) == 3 and lying.held_out is not None and len(lying.held_out.masks) < 12
     with pytest.warns(UserWarning, match="1 of 3 views, which see it edge-on"):
-        standing = mesh_dataset(plate(0), 3, SCENES_SIZE, make_engine)
+        standing = mesh_dataset(plate(0), 3, SMALL, make_engine)
     assert (
         len(standing.train.masks) == len(standing.train.cameras) == 2
         and standing.train.masks.any((1, 2)).all()
@@ -489,34 +457,34 @@ def test_views_that_see_a_plate_edge_on_are_left_out(make_engine):
 
 def test_more_views_of_a_plate_help(make_engine):
     with pytest.raises(InputError, match="edge-on: give --views 6"):
-        mesh_dataset(plate(0), 2, SCENES_SIZE, make_engine)
+        mesh_dataset(plate(0), 2, SMALL, make_engine)
     with pytest.warns(UserWarning, match="left out"):
-        assert mesh_dataset(plate(0), 6, SCENES_SIZE, make_engine).train.masks.any()
+        assert mesh_dataset(plate(0), 6, SMALL, make_engine).train.masks.any()
 
 
 def test_more_pixels_or_thickness_of_a_needle_help(make_engine):
     ball = octasphere(2)
     needle = ball.moved(ball.positions * (1, 0.01, 0.01))
     with pytest.raises(InputError, match=r"use --size \d+") as error:
-        mesh_dataset(needle, 2, SCENES_SIZE, make_engine)
+        mesh_dataset(needle, 2, SMALL, make_engine)
     rows = int(re.findall(r"--size (\d+)", str(error.value))[0])
     assert mesh_dataset(needle, 2, (rows, rows), make_engine).train.masks.any()
     with pytest.raises(InputError, match="thick") as error:
-        mesh_dataset(ball.moved(ball.positions * (1, 1e-6, 1e-6)), 2, SCENES_SIZE, make_engine)
+        mesh_dataset(ball.moved(ball.positions * (1, 1e-6, 1e-6)), 2, SMALL, make_engine)
     thick = float(re.findall(r"at least ([\d.e-]+) thick", str(error.value))[0])
     thicker = ball.moved(ball.positions * (1, thick / 2, thick / 2))
-    assert mesh_dataset(thicker, 2, SCENES_SIZE, make_engine).train.masks.any()
+    assert mesh_dataset(thicker, 2, SMALL, make_engine).train.masks.any()
 
 
 def test_units_do_not_matter_until_they_are_named(make_engine):
     mesh = pear(16, 12, 8)
-    masks = mesh_dataset(mesh, 2, SCENES_SIZE, make_engine).train.masks
+    masks = mesh_dataset(mesh, 2, SMALL, make_engine).train.masks
     for scale in (1e-5, 1e11):
-        found = mesh_dataset(mesh.moved(mesh.positions * scale), 2, SCENES_SIZE, make_engine).train.masks
+        found = mesh_dataset(mesh.moved(mesh.positions * scale), 2, SMALL, make_engine).train.masks
         assert_array_equal(found, masks)
     for scale in (1e-9, 1e15, 1e30):
         with pytest.raises(InputError, match="scale it to between"):
-            mesh_dataset(mesh.moved(mesh.positions * scale), 2, SCENES_SIZE, make_engine)
+            mesh_dataset(mesh.moved(mesh.positions * scale), 2, SMALL, make_engine)
 
 
 def test_pictures_past_all_memory():
@@ -524,7 +492,7 @@ def test_pictures_past_all_memory():
         raise AssertionError("no engine is needed")
 
     with pytest.raises(InputError, match="fewer --views"):
-        mesh_dataset(pear(16, 12, 8), 10**9, SCENES_SIZE, none)
+        mesh_dataset(pear(16, 12, 8), 10**9, SMALL, none)
     assert MOST_PIXELS >= 1000 * 512 * 512
 
 
@@ -539,11 +507,7 @@ def test_pictures_of_a_scene_show_the_material_of_each_node(make_engine):
         Node(replace(octasphere(2), material=metal), None, place),
     ]
     nodes[0].geometry.mesh.color = (0.8, 0.1, 0.1)
-    far = octasphere(2).moved(octasphere(2).positions + place[:3, 3])
-    joined = Mesh(
-        np.concatenate([octasphere(2).positions, far.positions]),
-        np.concatenate([far.faces, far.faces + len(far.positions)]),
-    )
+    joined = several(octasphere(2), octasphere(2).moved(octasphere(2).positions + place[:3, 3]))
     scene, size = Scene(nodes), (48, 24)
     plain = mesh_dataset(joined, 2, size, make_engine, 16).train
     drawn = mesh_dataset(joined, 2, size, make_engine, 16, None, scene).train
@@ -561,15 +525,12 @@ PARTS_SIZE = (40, 40)
 
 def several(*meshes: Mesh) -> Mesh:
     """One mesh of many, with their UVs."""
-    positions, faces, uvs, uv_faces, at, uv_at = [], [], [], [], 0, 0
+    parts, at, uv_at = [], 0, 0
     for mesh in meshes:
         assert mesh.uvs is not None and mesh.uv_faces is not None
-        positions.append(mesh.positions)
-        faces.append(mesh.faces + at)
-        uvs.append(mesh.uvs)
-        uv_faces.append(mesh.uv_faces + uv_at)
+        parts.append((mesh.positions, mesh.faces + at, mesh.uvs, mesh.uv_faces + uv_at))
         at, uv_at = at + len(mesh.positions), uv_at + len(mesh.uvs)
-    return Mesh(*map(np.concatenate, (positions, faces, uvs, uv_faces)))  # pyright: ignore[reportArgumentType]
+    return Mesh(*map(np.concatenate, zip(*parts, strict=True)))  # pyright: ignore[reportArgumentType]
 
 
 def test_regions_of_a_mask():

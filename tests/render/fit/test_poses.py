@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from reference import disc
 from scipy import sparse
 from scipy.spatial.transform import Rotation
+from tiny_fits import unit_scene
 
 from dressi import DressiAD, InputError
 from dressi.ad.evaluate import evaluate
@@ -17,8 +19,18 @@ from dressi.engines import default_engine
 from dressi.render import Camera, Cameras, Mesh, render, ring
 from dressi.render.cameras.alignment import Similarity, align, pose_errors, turns
 from dressi.render.cameras.pose import turned, unit_cameras, unit_matrices, world_cameras
-from dressi.render.fit import Dataset, FitJob, FitOptions, FitRound, find_pose, mesh_dataset, shape_rounds
+from dressi.render.fit import (
+    Dataset,
+    FitJob,
+    FitOptions,
+    FitRound,
+    find_pose,
+    mesh_dataset,
+    photo_dataset,
+    shape_rounds,
+)
 from dressi.render.fit.data.learned import learned
+from dressi.render.fit.graphs.round import start
 from dressi.render.fit.graphs.term import Moving
 from dressi.render.fit.graphs.terms import HarmonicLight
 from dressi.render.fit.phases.bundle import (
@@ -35,7 +47,7 @@ from dressi.render.fit.phases.bundle import (
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.fit.poses import placed
 from dressi.render.fit.report import cameras_file
-from dressi.render.io import load_photos
+from dressi.render.io import load_photos, save_png
 from dressi.render.mesh.primitives import octasphere, pear
 
 SIZE = (48, 48)
@@ -156,42 +168,24 @@ def test_batches_and_colours_move_poses_too(device):
     plan = FitRound(2, 48, 5, (0.1, 0.1), (0.01, 0.01), 1e-5, 19.0, {"colours": 1.0})
     views = Moving(cameras, (0.01, 0.01), (0.01, 0.01), plan.steps)
     work = ShapeRound(scene.start(2), learned(scene), SIZE, plan, moving=views, batch=2)
-    engine = DressiAD(device)
-    try:
-        engine.set_loss(work.loss)
-        engine.set_optimizer(work.optimizer, work.parameters)
+    with DressiAD(device) as engine:
+        start(engine, work)
         work.before(engine, 0)
         engine.step(plan.steps)
         assert np.isfinite(engine.losses()).all()
         # All five views had their turn in five steps of two.
         assert turns(views.found(engine), cameras).min() > 0.1
         assert all(np.abs(engine.recv(leaf)).max() > 0 for leaf in work.parameters)
-    finally:
-        engine.close()
 
 
 def test_one_view_says_nothing_about_its_pose():
-    cameras = ring(np.zeros(3), 1.0, 1, SIZE)
-    scene = mesh_like(cameras)
+    scene = unit_scene(ring(np.zeros(3), 1.0, 1, SIZE), disc(48, 12)[None])
     with pytest.warns(UserWarning, match="stays as it is"):
         job = FitJob(scene, replace(OPTIONS, views=1), lambda: pytest.fail("no engine is needed"))
     assert job.cameras is None
 
 
-def mesh_like(cameras: Cameras) -> Dataset:
-    """A scene of a disc, from the host."""
-    from dressi.render.fit import Observations
-
-    y, x = np.mgrid[: SIZE[1], : SIZE[0]] + 0.5 - SIZE[0] / 2
-    masks = np.repeat((np.hypot(x, y) < 12).astype(np.float32)[None], len(cameras), axis=0)
-    views = Observations(cameras, masks, np.repeat(masks[..., None], 3, axis=3))
-    return Dataset(views, None, np.zeros(3), 1.0, np.array([[-1.0] * 3, [1.0] * 3]), np.array([0.0, 1, 0]))
-
-
 def test_found_cameras_can_stand_for_those_of_a_folder(tmp_path: Path):
-    from dressi.render.fit import photo_dataset
-    from dressi.render.io import save_png
-
     cameras = ring(np.zeros(3), 1.0, 5, (32, 24))
     views = []
     for i, camera in enumerate(cameras):
@@ -382,12 +376,8 @@ def test_shape_and_poses_are_found_from_colours(make_engine):
     truth = unit_cameras(train.cameras, scene.center, scene.radius)
     ways = rng.normal(size=(8, 2, 3))
     ways /= np.linalg.norm(ways, axis=2, keepdims=True)
-    wrong = Cameras(
-        [
-            turned(c, np.radians(3) * axis, 0.04 * shift, ORIGIN)
-            for c, (axis, shift) in zip(truth, ways, strict=True)
-        ]
-    )
+    pairs = zip(truth, ways, strict=True)
+    wrong = Cameras([turned(c, np.radians(3) * turn, 0.04 * shift, ORIGIN) for c, (turn, shift) in pairs])
     shape = scene.to_unit(Mesh(target.positions, target.faces))
     given = shape.moved(shape.positions * (1.02, 0.98, 1.0))
     arguments = (train.masks, train.colors, None, make_engine)
@@ -426,9 +416,7 @@ def test_a_solid_is_found_after_half_a_turn_and_a_shift():
     motion[:3, :3] = Rotation.from_rotvec([1.0, 2.1, -0.7]).as_matrix()
     motion[:3, 3] = 0.1, -0.12, 0.08
     seen = render(SOLID, cameras, to_world=motion, colours=COLOURS, light=None)
-    found = find_pose(
-        SOLID, cameras, seen.mask, seen.colour, vertex_colours=COLOURS, descents=(4, 1)
-    )  # fmt: skip
+    found = find_pose(SOLID, cameras, seen.mask, seen.colour, vertex_colours=COLOURS, descents=(4, 1))
     away = Rotation.from_matrix(found.to_world[:3, :3] @ motion[:3, :3].T).magnitude()
     assert np.degrees(away) < 2.5
     assert np.abs(found.to_world[:3, 3] - motion[:3, 3]).max() < 0.03
@@ -454,24 +442,17 @@ def test_bad_input_is_named(given, message):
         find_pose(SOLID, camera, **({"masks": np.ones((1, 8, 8))} | given))
 
 
-# Irregular, so that its outlines tell every rotation from every other one.
-PLACING_SOLID = Mesh(
-    np.array([[-0.7, -0.3, -0.3], [0.9, -0.2, -0.1], [-0.3, 0.6, -0.2], [-0.2, 0.0, 0.5]]),
-    np.array([[0, 2, 1], [0, 1, 3], [1, 2, 3], [2, 0, 3]]),
-    colors=np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8], [0.8, 0.8, 0.1]]),
-)
-
-
 @pytest.mark.release
 def test_a_camera_is_found_between_others_and_none_for_another_object():
     cameras = ring(np.zeros(3), 1.2, 7, (40, 40))
     known, others = Cameras(cameras.cameras[1:]), Cameras(cameras.cameras[:1] * 2)
-    seen = render(PLACING_SOLID, others, light=None)
+    solid = replace(SOLID, colors=COLOURS)
+    seen = render(solid, others, light=None)
     masks = np.asarray(seen.mask).copy()
     masks[1] = np.hypot(*(np.mgrid[:40, :40] - 19.5)) < 17
     # From where the pictures were taken is not known: the cameras are those of another one.
     given = Cameras([cameras.cameras[3]] * 2)
-    found, none = placed(PLACING_SOLID, known, given, masks, seen.colour * masks[..., None], default_engine)
+    found, none = placed(solid, known, given, masks, seen.colour * masks[..., None], default_engine)
     assert none is None and found is not None
     away = Rotation.from_matrix(found.rotation @ cameras.cameras[0].rotation.T).magnitude()
     assert np.degrees(away) < 2.5

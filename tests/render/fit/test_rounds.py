@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import soft_cases as sc
 from numpy.testing import assert_allclose, assert_array_equal
+from tiny_fits import unit_scene
 
 from dressi import FLOAT, VEC2, DressiAD, F, GraphError, InputError, Variable, adam, optim
 from dressi.render import Mesh, adjacency, hard_soft_ras, primitives, ring
-from dressi.render.fit import Dataset, FitJob, FitOptions, FitRound, Observations, shape_rounds
+from dressi.render.fit import FitJob, FitOptions, FitRound, shape_rounds
 from dressi.render.fit.data.learned import learned
+from dressi.render.fit.graphs.round import start
 from dressi.render.fit.graphs.term import Controls, Lists, SpareLists
 from dressi.render.fit.phases import remeshed
 from dressi.render.fit.phases.remeshed import healed, unfolded, unfolded_from
@@ -139,9 +141,7 @@ def test_a_fit_out_of_reach_is_refused_before_it_starts():
     cameras = ring(np.zeros(3), 1.0, 2, (64, 64))
     seen = np.zeros((2, 64, 64))
     seen[:, 56:60, 30:34] = 1
-    train = Observations(cameras, seen, seen[..., None] * np.ones(3))
-    scene = Dataset(train, None, np.zeros(3), 1.0, np.array([[-1.0] * 3, [1.0] * 3]), np.array([0.0, 1, 0]))
-    options = FitOptions(size=(64, 64), views=2, radius=0.01)
+    scene, options = unit_scene(cameras, seen), FitOptions(size=(64, 64), views=2, radius=0.01)
     job = FitJob(scene, options, lambda: pytest.fail("built"), init=octasphere(3, 0.25, (0.0, 0.45, 0.0)))
     with pytest.raises(InputError, match="nothing would pull"):
         job.run()
@@ -156,8 +156,7 @@ def work_of(tiny_fits, mesh: Mesh, plan: FitRound) -> ShapeRound:
 
 def engine_of(tiny_fits, work: ShapeRound) -> DressiAD:
     engine = tiny_fits.make_engine()
-    engine.set_loss(work.loss)
-    engine.set_optimizer(work.optimizer, work.parameters)
+    start(engine, work)
     return engine
 
 

@@ -9,10 +9,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from reference import masks_of
 from scipy.ndimage import distance_transform_edt
+from tiny_fits import unit_scene as dataset
 
 from dressi import DressiAD, InputError, evaluate
 from dressi.render import Cameras, Mesh, iou, primitives, ring
-from dressi.render.fit import Dataset, FitJob, FitOptions, Observations, draw, mesh_dataset, shape_rounds
+from dressi.render.fit import Dataset, FitJob, FitOptions, draw, mesh_dataset, shape_rounds
 from dressi.render.fit import job as job_module
 from dressi.render.fit.disk import Checkpoint, Keeper
 from dressi.render.fit.graphs.round import Found
@@ -37,16 +38,10 @@ def both(*meshes: Mesh) -> Mesh:
     return Mesh(np.concatenate([mesh.positions for mesh in meshes]), np.concatenate(faces))
 
 
-def scene_of(mesh: Mesh, views: int = 6) -> Dataset:
-    """Masks of a mesh inside the unit sphere, and grey pictures."""
-    cameras = ring(np.zeros(3), 1.0, views, SIZE)
-    masks = masks_of(mesh.positions, mesh.faces, cameras.matrices, SIZE).astype(np.float32)
-    return dataset(cameras, masks)
-
-
-def dataset(cameras: Cameras, masks: np.ndarray, known: np.ndarray | None = None) -> Dataset:
-    train = Observations(cameras, masks, masks[..., None] * np.ones(3), known)
-    return Dataset(train, None, np.zeros(3), 1.0, np.array([[-1.0] * 3, [1.0] * 3]), np.array([0.0, 1, 0]))
+def scene_of(mesh: Mesh, size: tuple[int, int] = SIZE) -> Dataset:
+    """Six masks of a mesh inside the unit sphere, and grey pictures."""
+    cameras = ring(np.zeros(3), 1.0, 6, size)
+    return dataset(cameras, masks_of(mesh.positions, mesh.faces, cameras.matrices, size).astype(np.float32))
 
 
 def hull_of(scene: Dataset) -> Hull:
@@ -119,16 +114,11 @@ def test_pixels_that_are_not_known_carve_nothing(balls):
 
 
 def test_the_border_of_a_truncated_mask_carves_nothing():
-    ball = primitives.icosphere(3, 0.8)
-    cameras = ring(np.zeros(3), 1.0, 6, SIZE)
+    train = scene_of(primitives.icosphere(3, 0.8)).train
     # The first view shows the left half of the picture only.
-    masks = masks_of(ball.positions, ball.faces, cameras.matrices, SIZE).astype(np.float32)
-    half = np.zeros_like(masks)
-    half[0, :, :32] = masks[0, :, :32]
-    half[1:] = masks[1:]
-    known = np.ones(masks.shape, bool)
+    known = np.ones(train.masks.shape, bool)
     known[0, :, 32:] = False
-    found = hull_of(dataset(cameras, half, known))
+    found = hull_of(dataset(train.cameras, train.masks * known, known))
     assert found.agree and not found.wrong
     assert np.ptp(found.points(), axis=0).min() > 1.5
 
@@ -244,9 +234,8 @@ def test_scores_are_correlations_of_weighted_windows_on_every_device(device):
     leaves = {sweep.picture: picture, sweep.weight: weight, **dict(zip(sweep.others, others, strict=True))}
     # Inverse depths of 0 and 1: by no pixel and by one, so that nothing is interpolated.
     leaves |= {sweep.base: np.full(size[::-1], -1.0), sweep.offsets: np.array([1.0, 2.0])[:, None, None]}
-    leaves |= {leaf: np.eye(3) for leaf in sweep.turns} | {
-        leaf: np.array([1.0, 0, 0]) for leaf in sweep.moves
-    }
+    leaves |= {leaf: np.eye(3) for leaf in sweep.turns}
+    leaves |= {leaf: np.array([1.0, 0, 0]) for leaf in sweep.moves}
     still = others, np.concatenate([others[:, :, 1:], others[:, :, -1:]], axis=2)
     expected = []
     for seen in still:
@@ -327,10 +316,7 @@ def pictures(device, views: int) -> Dataset:
     mesh = bowl()
     colours = np.repeat(np.random.default_rng(1).random((len(mesh.positions), 1)), 3, axis=1)
     masks, colors = draw(replace(mesh, colors=colours), cameras, lambda: DressiAD(device), 4)
-    box = np.array([[-1.0] * 3, [1.0] * 3])
-    return Dataset(
-        Observations(cameras, (masks > 0.5) * 1.0, colors), None, np.zeros(3), 1.0, box, np.array([0.0, 1, 0])
-    )
+    return dataset(cameras, (masks > 0.5) * 1.0, colors=colors)
 
 
 @pytest.mark.release
@@ -398,9 +384,7 @@ def test_stereo_begins_anew_and_colours_count_once_poses_are_found(monkeypatch: 
 def pictures_of_nothing() -> Dataset:
     masks = np.zeros((2, 8, 8), np.float32)
     masks[:, 3:5, 3:5] = 1
-    train = Observations(ring(np.zeros(3), 1.0, 2, (8, 8)), masks, masks[..., None].repeat(3, -1))
-    box = np.array([[-1.0] * 3, [1.0] * 3])
-    return Dataset(train, None, np.zeros(3), 1.0, box, np.array([0.0, 1, 0]))
+    return dataset(ring(np.zeros(3), 1.0, 2, (8, 8)), masks)
 
 
 def test_the_hull_is_taken_where_stereo_finds_nothing(device, monkeypatch: pytest.MonkeyPatch):
@@ -416,12 +400,7 @@ def test_the_hull_is_taken_where_stereo_finds_nothing(device, monkeypatch: pytes
 
 def test_a_mesh_that_fits_already_has_no_far_and_no_coarse_rounds():
     mesh, size = bowl(), (48, 48)
-    cameras = ring(np.zeros(3), 1.0, 6, size)
-    masks = masks_of(mesh.positions, mesh.faces, cameras.matrices, size).astype(np.float32)
-    box = np.array([[-1.0] * 3, [1.0] * 3])
-    train = Observations(cameras, masks, masks[..., None] * np.ones(3))
-    scene = Dataset(train, None, np.zeros(3), 1.0, box, np.array([0.0, 1, 0]))
-    options = FitOptions(size=size)
+    scene, options = scene_of(mesh, size=size), FitOptions(size=size)
     (plan,) = rounds_of(scene, options, mesh, DressiAD)[1]
     assert plan.steps < 60 and plan.pixels == size[1] and plan.weights == {"colours": 1.0} and not plan.faces
     ball = primitives.icosphere(2, 0.5)

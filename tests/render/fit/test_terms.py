@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from reference import depth_pictures, images_of, photographed, views_of_bowl
+from reference import depth_pictures, images_of, photographed, rasterize, views_of_bowl
+from tiny_fits import unit_scene
 
 from dressi import IVEC3, VEC3, DressiAD, InputError
 from dressi.ad.check import check_gradient
@@ -16,7 +17,7 @@ from dressi.cli.fitting.request import Request
 from dressi.render import Cameras, chamfer, list_leaf, load_mesh, load_scene, ring, srgb_to_linear, to_clip
 from dressi.render.cameras.pose import matrices_leaf
 from dressi.render.drawing.draw import draw
-from dressi.render.fit import Dataset, FitJob, FitOptions, FitResult, Observations, mesh_dataset, shape_rounds
+from dressi.render.fit import FitJob, FitOptions, FitResult, Observations, mesh_dataset, shape_rounds
 from dressi.render.fit.data.dataset import photo_dataset
 from dressi.render.fit.data.learned import learned
 from dressi.render.fit.graphs.term import FitRound, Moving, moving_cameras
@@ -100,19 +101,10 @@ def test_colours_show_where_the_surface_is(device):
     size = (32, 32)
     cameras = ring(np.zeros(3), 1.0, 6, size)
     truth = octasphere(4, 0.6)
-    truth.positions[:, 1] = np.where(
-        truth.positions[:, 1] > 0, 0.5 * truth.positions[:, 1], truth.positions[:, 1]
-    )
+    truth.positions[truth.positions[:, 1] > 0, 1] *= 0.5
     truth.texture = None
     pictures, masks = painted(truth, cameras, size)
-    scene = Dataset(
-        Observations(cameras, masks, pictures),
-        None,
-        np.zeros(3),
-        1.0,
-        np.array([[-0.7] * 3, [0.7] * 3]),
-        np.array([0.0, 1, 0]),
-    )
+    scene = replace(unit_scene(cameras, masks, colors=pictures), bounds=np.array([[-0.7] * 3, [0.7] * 3]))
     options = FitOptions(size=size, steps=100, texture_size=8, colours=True, start="sphere")
     losses = FitJob(scene, options, lambda: DressiAD(device)).run().losses
     first = sum(plan.steps for plan in shape_rounds(options) if not plan.weights)
@@ -122,8 +114,6 @@ def test_colours_show_where_the_surface_is(device):
 
 def painted(mesh, cameras, size):
     """Pictures of a mesh whose colour at each point is where it lies, and its masks."""
-    from reference import rasterize
-
     pictures, masks = [], []
     for matrix in cameras.matrices:
         raster = rasterize(mesh.positions, mesh.faces, matrix, size)
@@ -158,11 +148,8 @@ def test_the_colours_of_lit_pictures_move_no_vertex(tiny_fits):
 
 
 def test_pictures_of_a_mesh_are_lit_when_its_material_is_recovered():
-    for optimize, source, lit in (
-        ("albedo", "target", True),
-        (None, "target", False),
-        ("albedo", "photos", False),
-    ):
+    for optimize, source in (("albedo", "target"), (None, "target"), ("albedo", "photos")):
+        lit = (optimize, source) == ("albedo", "target")
         options = Request(**{"optimize": optimize, source: Path("x")}).options((24, 24))
         assert (options.lit, options.follows_colours) == (lit, not lit)
 
@@ -322,27 +309,19 @@ def standing_torus(around: int, across: int) -> Mesh:
     return mesh.moved(mesh.positions[:, [0, 2, 1]] * (1, -1, 1))
 
 
-def torus_views(count: int) -> tuple[Cameras, np.ndarray]:
-    """The torus from around: some views look through it."""
-    upright = standing_torus(64, 32)
-    cameras = ring(np.zeros(3), float(np.abs(upright.positions).max()), count, (64, 64))
-    return cameras, masks_of(upright, cameras)
-
-
-def masks_of(mesh: Mesh, cameras: Cameras) -> np.ndarray:
-    """(N, H, W) by points inside of the mesh, so dense that no pixel is left out."""
+@pytest.fixture(scope="module")
+def torus_seen() -> tuple[Cameras, np.ndarray]:
+    """The torus from around: some views look through it. Masks are of points inside, so dense that no pixel is
+    left out."""
+    mesh = standing_torus(64, 32)
+    cameras = ring(np.zeros(3), float(np.abs(mesh.positions).max()), 8, (64, 64))
     grid = Grid.around(mesh.bounds(), 110)
     points = grid.points()[winding_numbers(mesh, grid) > 0]
-    masks = np.zeros((len(cameras), 64, 64), dtype=np.float32)
+    masks = np.zeros((8, 64, 64), dtype=np.float32)
     for mask, camera in zip(masks, cameras, strict=True):
         x, y = np.floor(camera.project(points)[0]).astype(int).T
         mask[y, x] = 1
-    return masks
-
-
-@pytest.fixture(scope="module")
-def torus_seen() -> tuple[Cameras, np.ndarray]:
-    return torus_views(8)
+    return cameras, masks
 
 
 def test_a_ball_becomes_a_ring_where_pictures_see_through_it(torus_seen):
@@ -427,7 +406,7 @@ def test_points_that_are_shown_alike_are_sure(make_engine, tmp_path: Path):
     assert (other[sure > 0.6] < 0.5 * sure[sure > 0.6]).all()
     ramp = shown_confidence(mesh, sure).colors
     assert ramp is not None and ramp[sure.argmax(), 1] > 0.5 and ramp[sure.argmin()].tolist()[1] == 0
-    scene = Dataset(views, None, np.zeros(3), 1.0, ball.bounds(), np.array([0.0, 1, 0]))
+    scene = replace(unit_scene(cameras, masks), train=views)
     save_result(tmp_path / "result.glb", scene, mesh)
     assert len(load_scene(tmp_path / "result.glb").cameras) == len({camera.name for camera in cameras})
     assert_allclose(load_mesh(tmp_path / "result.glb").bounds(), mesh.bounds(), atol=1e-5)

@@ -129,28 +129,25 @@ def test_what_lies_between_two_edges_is_composed(end, start, flip):
         row = np.where(inside[:, None], alphas[k] * colours[k] + (1 - alphas[k]) * row, row)
     expected = row.reshape(8, 100, 3).mean(1)
     assert_allclose(found[:, 4] if flip else found[4], expected, atol=1e-6)
-    loss = F.sum(F.dot(picture, picture * picture.x))
     way = np.random.default_rng(2).normal(size=position.shape) * (1, 1, 0, 0)
-    (slope,) = evaluate(gradient(loss, [position]))
-    ends = [evaluate([loss], {position: position.data + h * way})[0].item() for h in (1e-7, -1e-7)]
-    assert abs((ends[0] - ends[1]) / 2e-7 - (slope * way).sum()) <= 1e-5 * np.abs(slope * way).sum()
+    check_slopes(F.sum(F.dot(picture, picture * picture.x)), {position: way}, 1e-7, 1e-5)
+
+
+def check_slopes(loss: Variable, ways: dict[Variable, np.ndarray], step: float, most: float) -> None:
+    """The gradient by each leaf along a way is the central difference."""
+    for (leaf, way), slope in zip(ways.items(), evaluate(gradient(loss, [*ways])), strict=True):
+        ends = [evaluate([loss], {leaf: leaf.data + h * way})[0].item() for h in (step, -step)]
+        difference = (ends[0] - ends[1]) / (2 * step)
+        assert abs(difference - (slope * way).sum()) <= most * np.abs(slope * way).sum()
 
 
 @pytest.mark.parametrize("form", [HARD, ANTIALIAS, OUTER, CONTOUR], ids=lambda form: form.name)
 def test_gradient_is_the_central_difference_of_the_picture_drawn_again(form):
     made = gc.drawn(SCENE, form, **RADIUS if form.soft else {})
     error = made.picture - Variable(VEC3, gc.SIZE, data=np.roll(TRUTH, 3, 1)[None])
-    loss = F.sum(F.dot(error, error))
-    leaves = [made.position, made.colours, made.alphas]
-    slopes = evaluate(gradient(loss, leaves))
-    rng = np.random.default_rng(1)
-    for leaf, slope in zip(leaves, slopes, strict=True):
-        direction = rng.normal(size=leaf.shape) * ((1, 1, 0.1, 0.3) if leaf.vtype is VEC4 else 1)
-        ends = [evaluate([loss], {leaf: leaf.data + h * direction})[0].item() for h in (1e-7, -1e-7)]
-        assert (
-            abs((ends[0] - ends[1]) / 2e-7 - (slope * direction).sum())
-            <= 1e-5 * np.abs(slope * direction).sum()
-        )
+    leaves, rng = (made.position, made.colours, made.alphas), np.random.default_rng(1)
+    ways = {x: rng.normal(size=x.shape) * ((1, 1, 0.1, 0.3) if x.vtype is VEC4 else 1) for x in leaves}
+    check_slopes(F.sum(F.dot(error, error)), ways, 1e-7, 1e-5)
 
 
 def test_forms_that_draw_no_layers_say_so():
@@ -242,16 +239,9 @@ def test_share_lies_between_what_is_before_and_behind():
 def test_derivatives():
     """Of three layers and more: the moments of one or two lie on the border of what is possible, where only
     BIAS holds them."""
-    given = leaves(
-        *(
-            np.where((np.arange(MOMENTS_COUNT) % 6 < 2)[(..., *[None] * (x.ndim - 1))], x[5], x)
-            for x in absorbers()
-        )
-    )
+    few, (moments, depth) = np.arange(MOMENTS_COUNT) % 6 < 2, absorbers()
+    given = leaves(np.where(few[:, None], moments[5], moments), np.where(few, depth[5], depth))
     assert check_gradient(share_before(*given), given, step=1e-7) < 1e-3
-
-
-MOMENTS_TRUTH, COUNTS = gc.sorted_picture(SCENE)
 
 
 def picture(scene: gc.Glass) -> tuple[gc.Drawn, Variable]:
@@ -271,32 +261,23 @@ def picture(scene: gc.Glass) -> tuple[gc.Drawn, Variable]:
 
 def check_error(found: np.ndarray) -> None:
     """Mean error under 2 % of the sorted picture where panes are; next to nothing where there is one."""
-    error, there = np.abs(found - MOMENTS_TRUTH), COUNTS > 0
-    assert error[there].sum() <= 0.02 * MOMENTS_TRUTH[there].sum(), (
-        error[there].sum() / MOMENTS_TRUTH[there].sum()
-    )
-    assert error[COUNTS > 2].sum() <= 0.02 * MOMENTS_TRUTH[COUNTS > 2].sum()
+    error = np.abs(found - TRUTH)
+    for there in (COUNT > 0, COUNT > 2):
+        assert error[there].sum() <= 0.02 * TRUTH[there].sum(), error[there].sum() / TRUTH[there].sum()
 
 
 def test_picture_is_nearly_the_sorted_one():
     found = evaluate([picture(SCENE)[1]])[0][0]
     check_error(found)
-    assert_allclose(found[COUNTS <= 1], MOMENTS_TRUTH[COUNTS <= 1], atol=1e-6)
+    assert_allclose(found[COUNT <= 1], TRUTH[COUNT <= 1], atol=1e-6)
 
 
 def test_gradient_is_the_central_difference_of_its_own_picture():
     made, image = picture(SCENE)
-    error = image - Variable(VEC3, gc.SIZE, data=np.roll(MOMENTS_TRUTH, 3, 1)[None])
-    loss = F.sum(F.dot(error, error))
-    leaves = [made.position, made.colours, made.alphas]
-    slopes = evaluate(gradient(loss, leaves))
-    for leaf, slope in zip(leaves, slopes, strict=True):
-        direction = np.random.default_rng(1).normal(size=leaf.shape)
-        ends = [evaluate([loss], {leaf: leaf.data + h * direction})[0].item() for h in (1e-8, -1e-8)]
-        assert (
-            abs((ends[0] - ends[1]) / 2e-8 - (slope * direction).sum())
-            <= 1e-3 * np.abs(slope * direction).sum()
-        )
+    error = image - Variable(VEC3, gc.SIZE, data=np.roll(TRUTH, 3, 1)[None])
+    leaves = (made.position, made.colours, made.alphas)
+    ways = {leaf: np.random.default_rng(1).normal(size=leaf.shape) for leaf in leaves}
+    check_slopes(F.sum(F.dot(error, error)), ways, 1e-8, 1e-3)
 
 
 @pytest.mark.release
@@ -351,22 +332,14 @@ def test_a_draw_reads_images_as_channels_of_others_where_it_reads_too_many(devic
     assert all((a == b).all() and a.any() for a, b in zip(*found, strict=True))
 
 
-NODES_TRUTH, NODES_COUNT = gc.sorted_picture(SCENE)
 FACES = np.array([(0, 1, 2), (0, 2, 3)])
 
 
 def pane(k: int, colour: np.ndarray) -> Mesh:
     blends = Material(alpha=np.full((1, 1), SCENE.alphas[k]), alpha_mode="blend") if k else None
     uvs = np.array([(0, 0), (1, 0), (1, 1), (0, 1)], float)
-    return Mesh(
-        SCENE.corners[k],
-        FACES,
-        uvs=uvs,
-        uv_faces=FACES,
-        color=tuple(colour),
-        name=f"pane {k}",
-        material=blends,
-    )
+    look = {"color": tuple(colour), "name": f"pane {k}", "material": blends}
+    return Mesh(SCENE.corners[k], FACES, uvs=uvs, uv_faces=FACES, **look)
 
 
 def nodes(**changes) -> list[Node]:
@@ -376,13 +349,8 @@ def nodes(**changes) -> list[Node]:
 
 
 def drawn(scene: list[Node], **options):
-    return render(
-        Scene(scene),
-        SCENE.matrix,
-        light=None,
-        background=gc.BACKGROUND,
-        **{"form": "hard", "size": gc.SIZE, **options},
-    )
+    how = {"light": None, "background": gc.BACKGROUND, "form": "hard", "size": gc.SIZE, **options}
+    return render(Scene(scene), SCENE.matrix, **how)
 
 
 def constant(name: str) -> Variable:
@@ -393,14 +361,14 @@ def test_panes_are_seen_through():
     """As differentiable images: in sorted layers, and nearly so by moments."""
     picture = drawn(nodes(material={"alpha": constant("alpha")}), transparency=gc.PANES)
     colour, mask, missed = evaluate([picture.colour, picture.mask, picture.missed])
-    assert_allclose(colour[0], NODES_TRUTH, atol=1e-6)
+    assert_allclose(colour[0], TRUTH, atol=1e-6)
     # The mask is what white behind the panes would lose.
-    behind = NODES_TRUTH - gc.sorted_picture(SCENE, background=(0.0, 0.0, 0.0))[0]
+    behind = TRUTH - gc.sorted_picture(SCENE, background=(0.0, 0.0, 0.0))[0]
     assert_allclose(mask[0], 1 - (behind / gc.BACKGROUND).mean(-1), atol=1e-6)
     assert not missed.any()
     summed = drawn(nodes(material={"alpha": constant("alpha")}), transparency="moments")
     found = evaluate([summed.colour])[0][0]
-    assert np.abs(found - NODES_TRUTH)[NODES_COUNT > 0].sum() <= 0.02 * NODES_TRUTH[NODES_COUNT > 0].sum()
+    assert np.abs(found - TRUTH)[COUNT > 0].sum() <= 0.02 * TRUTH[COUNT > 0].sum()
 
 
 @pytest.mark.release
@@ -423,7 +391,7 @@ def test_gradients_by_alpha_and_place(options):
 def test_arrays_warn_of_what_is_missed():
     with pytest.warns(UserWarning, match="more than 2 transparent surfaces"):
         found = drawn(nodes(), transparency=2).colour
-    assert_allclose(found[NODES_COUNT <= 2][::7], NODES_TRUTH[NODES_COUNT <= 2][::7], atol=0.02)
+    assert_allclose(found[COUNT <= 2][::7], TRUTH[COUNT <= 2][::7], atol=0.02)
 
 
 def test_forms_that_draw_no_layers_name_the_node():

@@ -43,9 +43,8 @@ def dense(faces: np.ndarray, count: int) -> np.ndarray:
     """The matrix that takes positions to (mean of the neighbours - vertex)."""
     near = np.zeros((count, count))
     for face in faces:
-        for i in face:
-            for j in face:
-                near[i, j] = i != j
+        near[np.ix_(face, face)] = 1
+    np.fill_diagonal(near, 0)
     degree = near.sum(1)
     matrix = near / np.maximum(degree, 1)[:, None]
     return matrix - np.diag((degree > 0).astype(float))
@@ -253,9 +252,8 @@ def test_image_losses(name, power):
     image, target = Variable(VEC3, (4, 3), 2, data=data), Variable(VEC3, (4, 3), data=other)
     weight = Variable(FLOAT, (4, 3), data=weights)
     loss = getattr(losses, name)
-    found = evaluate(
-        [loss(image, target), loss(image, target, reduction="sum"), loss(image, target, weight, "sum")]
-    )
+    plain, added = loss(image, target), loss(image, target, reduction="sum")
+    found = evaluate([plain, added, loss(image, target, weight, "sum")])
     powers = np.abs(data - other) ** power
     expected = [powers.mean(), powers.sum(), (powers * weights[..., None]).sum()]
     assert_allclose([v.item() for v in found], expected, rtol=1e-12)
@@ -428,9 +426,8 @@ def test_hull_of_a_sphere_from_all_sides_is_the_sphere():
     _, held_out, _, held_out_masks, bounds = views_of(mesh)
     held_out, held_out_masks = held_out[::4], held_out_masks[::4]
     rng = np.random.default_rng(0)
-    train = views.orbit(
-        center, radius, rng.uniform(0, 360, 24), np.degrees(np.arcsin(rng.uniform(-1, 1, 24))), SIZE
-    )
+    around, above = rng.uniform(0, 360, 24), np.degrees(np.arcsin(rng.uniform(-1, 1, 24)))
+    train = views.orbit(center, radius, around, above, SIZE)
     masks = masks_of(mesh.positions, mesh.faces, train.matrices, SIZE)
     assert hull_iou(masks, train, held_out_masks, held_out, bounds) > 0.96
 
@@ -479,14 +476,8 @@ def test_cameras_that_cannot_see_the_object_are_named():
 
 def test_dino_has_the_hull_that_was_measured_elsewhere(data):
     photos = load_photos(data / "photos" / "dino", (320, 240))
-    train, held_out = photos.train, photos.held_out
-    value = hull_iou(
-        photos.masks[train],
-        photos.cameras[train],
-        photos.masks[held_out],
-        photos.cameras[held_out],
-        photos.bounds,
-    )
+    train, held_out = ((photos.masks[some], photos.cameras[some]) for some in (photos.train, photos.held_out))
+    value = hull_iou(*train, *held_out, photos.bounds)
     assert value == pytest.approx(0.964, abs=0.003)
 
 
