@@ -168,7 +168,7 @@ class Function(Work):
       ``eval``      the meaning in NumPy, float64 (``evaluate`` if it depends on the texel);
       its work      ``operations``, ``iterations``, ``fetches``: see ``dressi.ad.graph.work.Work``;
       and its derivative in one of four ways: ``partials`` for component-wise Functions; ``vjp`` and
-      ``jvp`` for others; ``zero_derivative = True`` if the output is piecewise constant, as that of ``floor``;
+      ``jvp`` for others; ``zero_derivative = True`` if the output is piecewise constant, as of ``floor``;
       ``no_derivative``, a sentence that says why there is none and what to use instead.
 
     If a Function with a float output declares none of these, asking for its derivative raises GraphError. If

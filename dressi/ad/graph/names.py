@@ -11,6 +11,7 @@ from typing import Any
 operations: set[str] = set()
 """The names in F, which registers them."""
 
+# fmt: off
 _ELSEWHERE = {
     "F.abs(x)": "absolute fabs",
     "F.acos(x)": "arccos",
@@ -55,7 +56,8 @@ _ELSEWHERE = {
     "F.square(x - F.mean(x)), of which F.mean is the variance": "var std",
     "F.contract('out[y, x] = a[y, k] * b[k, x]', a=a, b=b)": "einsum",
     "F.correlate(image, weight)": "conv1d conv2d conv correlate2d filter2D cross_correlation Conv2d",
-    "F.contract('out[z, y, x] = v[z + k - 1, y + j - 1, x + i - 1] * w[k, j, i]', border='zero', v=v, w=w)": "conv3d Conv3d",
+    "F.contract('out[z, y, x] = v[z + k - 1, y + j - 1, x + i - 1] * w[k, j, i]', border='zero', v=v, w=w)":
+        "conv3d Conv3d",
     "F.convolve(image, weight)": "convolve2d",
     "F.correlate_transposed(image, weight, like)": "conv_transpose2d conv_transpose ConvTranspose2d",
     "F.average_pool(x, window)": "avg_pool1d avg_pool2d avg_pool AvgPool2d adaptive_avg_pool2d",
@@ -64,7 +66,8 @@ _ELSEWHERE = {
     "F.max_pool_index(x, x.size)": "argmax",
     "F.max_pool_index(-x, x.size)": "argmin",
     "F.recurrence(x, 1.0)": "cumsum",
-    "NumPy on what evaluate(x) gives: no order of texels is computed in a graph": "sort argsort topk median quantile percentile unique nonzero",
+    "NumPy on what evaluate(x) gives: no order of texels is computed in a graph":
+        "sort argsort topk median quantile percentile unique nonzero",
     "F.depth_to_space(x, factor)": "pixel_shuffle",
     "F.space_to_depth(x, factor)": "pixel_unshuffle",
     "F.mean(x, axes)": "average",
@@ -93,7 +96,8 @@ _ELSEWHERE = {
     "F.to_int(x)": "int long astype",
     "x.vtype": "dtype",
     "x.size, x.batch and x.vtype": "ndim",
-    "gradient(loss, [x]); ad.set_loss and ad.step do so for an optimisation": "backward grad requires_grad requires_grad_ zero_grad value_and_grad",
+    "gradient(loss, [x]); ad.set_loss and ad.step do so for an optimisation":
+        "backward grad requires_grad requires_grad_ zero_grad value_and_grad",
     "dressi.gradient(loss, [x])": "gradient",
     "dressi.jvp(outputs, inputs, tangents)": "jvp",
     "dressi.vjp(outputs, inputs, seeds)": "vjp",
@@ -102,6 +106,7 @@ _ELSEWHERE = {
     "evaluate(x), or ad.recv(x) during an optimisation": "item numpy cpu tolist eval data_ptr",
     "Variable.of(array)": "cuda to from_numpy reshape flatten ravel squeeze unsqueeze",
 }
+# fmt: on
 _CURES = {name: cure for cure, names in _ELSEWHERE.items() for name in names.split()}
 
 

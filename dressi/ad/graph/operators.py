@@ -60,7 +60,8 @@ def operator(build: B) -> B:
 _NUMBERS = (bool, int, float, complex, np.generic, np.ndarray, list, tuple)
 _UFUNCS = {
     "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "remainder": "mod", "power": "pow",
-    "matmul": "matmul", "less": "less", "less_equal": "less_equal", "greater": "less", "greater_equal": "less_equal",
+    "matmul": "matmul", "less": "less", "less_equal": "less_equal",
+    "greater": "less", "greater_equal": "less_equal",
     "equal": "equal", "not_equal": "not_equal",
 }  # fmt: skip
 """The builders of NumPy's operators, by the names of its functions."""

@@ -29,10 +29,10 @@ class Work:
 
     ``operations``: arithmetic operations for one component of the output, or for one iteration of a loop. An
       addition counts 2 (one for its result), a root or exponential 9, a GLSL function of a dozen lines 31.
-    ``iterations``: the most loop iterations of one evaluation; nested loops multiply. The planner keeps shaders
-      below the limits of drivers: lavapipe ends all loops of an invocation after 65,535, without an error.
-    ``fetches``: texels of each FETCH input that one evaluation reads; ``math.inf``, the default, if it depends
-      on the data. An input of which few texels are read may be computed again instead of stored.
+    ``iterations``: the most loop iterations of one evaluation; nested loops multiply. The planner keeps
+      shaders below the limits of drivers: lavapipe ends all loops of an invocation after 65,535, silently.
+    ``fetches``: texels of each FETCH input that one evaluation reads; ``math.inf``, the default, if it
+      depends on the data. An input of which few texels are read may be computed again instead of stored.
     ``footprint``: the distance, along either axis, at which an evaluation reads FETCH inputs of the output's
       domain; ``math.inf``, the default, if it is not bounded. Values known that far around make it known.
     ``quiet``: the value of the output at nearly all texels, or None. What follows from the output is only

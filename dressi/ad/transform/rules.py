@@ -417,8 +417,8 @@ def contract_nothing(function: Function) -> Variable | None:
 
 RULES: tuple[Rule, ...] = (
     fold_constants, select_known, add_zero, sub_zero, mul_one, div_one, mul_constants, neg_neg, add_neg,
-    mul_neg, join_selects, drop_sign, select_not, select_again, same_extreme, log_of_exp, exp_of_log, square_of_root,
-    drop_derivative_marks,
+    mul_neg, join_selects, drop_sign, select_not, select_again, same_extreme, log_of_exp, exp_of_log,
+    square_of_root, drop_derivative_marks,
     swizzle_parts, join_spreads, spread_all, flat_construct, sum_of_products, transpose_twice,
     contract_nothing, expand_expand, expand_is_broadcast, expand_later, lookup_expanded, contract_expanded,
 )  # fmt: skip

@@ -178,7 +178,8 @@ def swap_axes(x: Variable) -> Variable:
     x: any type, size (W, H); the result has its type and batch, and size (H, W). (``transpose`` is of the
     matrices that the texels hold.) Differentiable. Raises GraphError for a list of several rows.
 
-    >>> evaluate(F.swap_axes(Variable.of([[1.0, 2.0, 3.0, 4.0, 5.0], [6.0, 7.0, 8.0, 9.0, 0.0]])))[0, 1].tolist()
+    >>> x = Variable.of([[1.0, 2.0, 3.0, 4.0, 5.0], [6.0, 7.0, 8.0, 9.0, 10.0]])
+    >>> evaluate(F.swap_axes(x))[0, 1].tolist()
     [2.0, 7.0]
     """
     check_one_row(x, "an exchange of axes")
