@@ -133,12 +133,10 @@ def names(parameters: Sequence[Variable]) -> list[str]:
     return own
 
 
-def moment(parameter: Variable, name: str) -> Variable:
-    """A state leaf like the parameter, 0 at first."""
-    zeros = np.zeros(parameter.shape)
-    return Variable(
-        parameter.vtype, parameter.size, parameter.batch, channels=parameter.channels, name=name, data=zeros
-    )
+def state_leaf(like: Variable, name: str) -> Variable:
+    """A state leaf of the type and domain of another Variable, 0 at first."""
+    data = np.zeros(like.shape)
+    return Variable(like.vtype, like.size, like.batch, channels=like.channels, name=name, data=data)
 
 
 def flushed(moment: Variable) -> Variable:
@@ -227,7 +225,9 @@ class Trace(Optimizer):
         self.decay, self.nesterov = decay, nesterov
 
     def init(self, parameters):
-        return {f"{n}.momentum": moment(p, f"{n}.momentum") for p, n in zip(parameters, names(parameters))}
+        return {
+            f"{n}.momentum": state_leaf(p, f"{n}.momentum") for p, n in zip(parameters, names(parameters))
+        }
 
     def update(self, gradients, state, parameters):
         keys = [f"{n}.momentum" for n in names(parameters)]
@@ -355,7 +355,7 @@ class ScaleByAdam(Optimizer):
 
     def init(self, parameters):
         moments = [(p, f"{n}.adam_{k}") for p, n in zip(parameters, names(parameters)) for k in "mv"]
-        return {name: moment(p, name) for p, name in moments}
+        return {name: state_leaf(p, name) for p, name in moments}
 
     def update(self, gradients, state, parameters):
         t = clock_of(state) + 1.0
@@ -393,7 +393,7 @@ class ScaleByAmsgrad(ScaleByAdam):
 
     def init(self, parameters):
         largest = [(p, f"{n}.adam_vmax") for p, n in zip(parameters, names(parameters))]
-        return super().init(parameters) | {name: moment(p, name) for p, name in largest}
+        return super().init(parameters) | {name: state_leaf(p, name) for p, name in largest}
 
     def _second(self, name, v, state):
         largest = F.maximum(state[f"{name}.adam_vmax"], v)

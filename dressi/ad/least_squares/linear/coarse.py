@@ -20,12 +20,12 @@ from ....errors import GraphError
 from ... import functional as F
 from ...evaluate import evaluate
 from ...graph import Function, Variable
-from ...optim.optimizer import VANISHED, State
+from ...optim.optimizer import VANISHED, State, state_leaf
 from ...transform.gradient import total
 from ...traversal import topological_order
 from ...types import FLOAT, INT, VType
 from .diagonal import Paths, selections
-from .vectors import WHOLE, Updates, Vector, dot, inner, joined, like, scalar, set_flag
+from .vectors import WHOLE, Updates, Vector, dot, inner, joined, scalar, set_flag
 
 AGE, OPEN, NUMBER = "coarse_age", "coarse_open", "coarse_number"
 """State leaves: iterations since the inverse was made, whether it is being made, and the next row of it."""
@@ -74,7 +74,7 @@ class Layout:
         for x, n in zip(unknowns, names, strict=True):
             if n in self.functions:
                 name = f"{n}.coarse"
-                state[name] = like(Variable(x.vtype, (self.count, 1), self.tiles[n]), name)
+                state[name] = state_leaf(Variable(x.vtype, (self.count, 1), self.tiles[n]), name)
         return state
 
 
@@ -141,10 +141,10 @@ class Coarse:
 
     def __post_init__(self) -> None:
         """Leaves for what one Program of the set-up finds and the next one reads."""
-        self.along = like(Variable(FLOAT, (self.layout.count, 1)), "coarse column")
-        self.column = [like(Variable(x.vtype, (1, 1), x.tiles), "coarse tiles") for x in self._rows()]
-        self.added = [like(Variable(x.vtype, (1, 1), x.tiles), "coarse added") for x in self._rows()]
-        self.across = like(Variable(FLOAT, (self.layout.count, 1)), "coarse across")
+        self.along = state_leaf(Variable(FLOAT, (self.layout.count, 1)), "coarse column")
+        self.column = [state_leaf(Variable(x.vtype, (1, 1), x.tiles), "coarse tiles") for x in self._rows()]
+        self.added = [state_leaf(Variable(x.vtype, (1, 1), x.tiles), "coarse added") for x in self._rows()]
+        self.across = state_leaf(Variable(FLOAT, (self.layout.count, 1)), "coarse across")
 
     @staticmethod
     def of(

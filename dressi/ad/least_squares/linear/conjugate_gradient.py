@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from ... import functional as F
 from ...graph import Variable
-from ...optim.optimizer import State
+from ...optim.optimizer import State, state_leaf
 from .coarse import Coarse
 from .preconditioner import Operator, Plain, Preconditioner, Values
-from .vectors import Updates, Vector, dot, like, quotient, reciprocal, scalar, set_flag
+from .vectors import Updates, Vector, dot, quotient, reciprocal, scalar, set_flag
 
 
 @dataclass
@@ -68,7 +68,7 @@ NOISE = 5e-11
 
 def states(parameters: Sequence[Variable], names: Sequence[str], problems: int) -> State:
     """The state leaves of the iterations by name: vectors for each unknown, and numbers for each problem."""
-    made = [like(x, f"{n}.{v}") for x, n in zip(parameters, names, strict=True) for v in VECTORS]
+    made = [state_leaf(x, f"{n}.{v}") for x, n in zip(parameters, names, strict=True) for v in VECTORS]
     made += [*(scalar(name, problems) for name in (*NUMBERS, *FACTORS)), scalar(SOLVING, problems)]
     return {str(leaf.name): leaf for leaf in made}
 

@@ -14,14 +14,14 @@ from ...contract.contraction import ContractFunction
 from ...graph import Variable
 from ...graph.index_map import Affine
 from ...ops.pixel.constant import constant
-from ...optim.optimizer import VANISHED, State
+from ...optim.optimizer import VANISHED, State, state_leaf
 from ...transform.gradient import blocks_derivatives, gradient, total
 from ...traversal import topological_order
 from ...types import MAT2, MAT3, MAT4, Size, VType
 from . import vectors
 from .coarse import Layout
 from .diagonal import Paths, selections, unrolled
-from .vectors import Jacobian, Vector, inner, joined, like, reciprocal, units
+from .vectors import Jacobian, Vector, inner, joined, reciprocal, units
 
 __all__ = ["BlockJacobi", "Jacobi", "Multilevel", "Preconditioner"]
 
@@ -130,10 +130,10 @@ class Multilevel(Preconditioner):
         for x, n in zip(unknowns, names, strict=True):
             levels = self._sizes(x.size)
             if levels:
-                state[f"{n}.free"] = like(x, f"{n}.free")
+                state[f"{n}.free"] = state_leaf(x, f"{n}.free")
             for level, size in enumerate(levels, 1):
                 name = f"{n}.level{level}"
-                state[name] = like(Variable(x.vtype, size, x.batch, channels=x.channels), name)
+                state[name] = state_leaf(Variable(x.vtype, size, x.batch, channels=x.channels), name)
         layout = self.layout(unknowns, names)
         return state if layout is None else state | layout.states(unknowns, names)
 
@@ -308,7 +308,7 @@ class BlockJacobi(Preconditioner):
         for x, n in zip(unknowns, names, strict=True):
             if vtype := block_type(x):
                 block = Variable(vtype, x.size, x.batch, channels=x.channels)
-                state[f"{n}.block"] = like(block, f"{n}.block")
+                state[f"{n}.block"] = state_leaf(block, f"{n}.block")
         return state
 
     def setup(self, apply, diagonal, names, jacobian):

@@ -37,13 +37,6 @@ def set_flag(state: State, name: str, mask: Variable) -> Updates:
     return [(state[name], F.select(mask, 1.0, 0.0) if mask.is_leaf else mask)]
 
 
-def like(leaf: Variable, name: str) -> Variable:
-    """A state leaf of the type and domain of another, zero at first."""
-    return Variable(
-        leaf.vtype, leaf.size, leaf.batch, channels=leaf.channels, name=name, data=np.zeros(leaf.shape)
-    )
-
-
 def scalar(name: str, problems: int, value: float = 0.0) -> Variable:
     """A state leaf with a FLOAT for each problem."""
     return Variable(FLOAT, (1, 1), problems, name=name, data=np.full((problems, 1, 1), value))
