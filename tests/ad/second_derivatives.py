@@ -13,21 +13,16 @@ Products = Callable[[Variable, Sequence[Variable], Sequence[Variable]], list[Var
 
 def directions(wrt: Sequence[Variable], seed: int = 0) -> list[Variable]:
     random = np.random.default_rng(seed)
-    return [
-        Variable(x.vtype, x.size, x.batch, channels=x.channels, data=random.normal(size=x.shape)) for x in wrt
-    ]
+    return [_like(x, random.normal(size=x.shape)) for x in wrt]
+
+
+def _like(x: Variable, data: np.ndarray) -> Variable:
+    return Variable(x.vtype, x.size, x.batch, channels=x.channels, data=data)
 
 
 def weighted(y: Variable, seed: int = 1) -> Variable:
-    """A loss that is not linear in the image y: its gradient reaches every Function with a cotangent that
-    moves."""
-    weight = Variable(
-        y.vtype,
-        y.size,
-        y.batch,
-        channels=y.channels,
-        data=np.random.default_rng(seed).uniform(0.5, 1.5, y.shape),
-    )
+    """A loss that is not linear in the image y: its gradient reaches every Function with a moving cotangent."""
+    weight = _like(y, np.random.default_rng(seed).uniform(0.5, 1.5, y.shape))
     return F.sum(F.sum_components(F.hadamard(weight, y + 0.5 * F.hadamard(y, y))))
 
 
@@ -49,9 +44,8 @@ def differences(
 ) -> list[np.ndarray]:
     """Central differences of the gradient in float64."""
     run = Evaluator(gradient(loss, wrt))
-    high, low = (
-        run({x: x.data + s * step * t.data for x, t in zip(wrt, along, strict=True)}) for s in (1, -1)
-    )
+    pairs = [*zip(wrt, along, strict=True)]
+    high, low = (run({x: x.data + s * step * t.data for x, t in pairs}) for s in (1, -1))
     return [(a - b) / (2 * step) for a, b in zip(high, low, strict=True)]
 
 
