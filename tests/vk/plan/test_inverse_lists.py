@@ -1,5 +1,4 @@
-"""Additions by lists of indices: gathers with the values of scatters, which follow the indices that are
-sent."""
+"""Additions by lists of indices: gathers have the values of scatters, and follow what is sent."""
 
 from dataclasses import replace
 
@@ -39,8 +38,7 @@ def gathers(program: Program) -> int:
 
 
 def added(vtype, values, index, table, rng) -> tuple[Variable, Variable]:
-    """A scatter of random values with random indices, a tenth of them outside. values, index, table:
-    domains."""
+    """A random scatter, a tenth of its indices outside. values, index, table: domains."""
     data = rng.normal(size=(values.batch, values.size[1], values.size[0], *vtype.shape))
     (width, height), _, _ = table
     shape = (index.batch, index.size[1], index.size[0])
@@ -255,8 +253,7 @@ def test_a_list_longer_than_loops_may_be_is_refused_and_nothing_is_set(device, m
 
 
 def four_lists() -> tuple[Variable, list[Variable]]:
-    """A table of 16 texels, the sum of what four lists of 32,768 entries add to it in one shader; the
-    lists."""
+    """A table of 16 texels, to which four lists of 32,768 entries add in one shader; the lists."""
     lists = [Variable.of(np.arange(1 << 15) % (1 << 11), name=f"list{k}") for k in range(4)]
     ones = Variable.of(np.ones(1 << 15), name="ones")
     tables = [F.scatter_add(ones, index, (1 << 11, 1)) for index in lists]
@@ -264,8 +261,7 @@ def four_lists() -> tuple[Variable, list[Variable]]:
 
 
 def test_lists_that_grow_together_are_refused_or_scattered(device):
-    """Each list may be as long; the loops of one invocation end after 65,535 iterations, whichever of them
-    runs."""
+    """The loops of an invocation end after 65,535 iterations, whichever of the lists grew."""
     total, lists = four_lists()
     longer = {index: np.full(1 << 15, 7) for index in lists}
     with DressiAD(device) as ad:

@@ -207,8 +207,7 @@ def test_sub_stages_that_wait_for_each_other_are_an_error():
 
 # ---- calls
 def trilinear_samples(count, texels=8):
-    """Their sum and the gradient of its square; every level of the pyramid reads four texels of the one
-    before."""
+    """Their sum and the gradient of its square; each level reads four texels of the one before."""
     texture = leaf(VEC3, (texels, texels), name="texture")
     samples = [
         F.sample(texture, leaf(VEC2, seed=k), "trilinear", level=leaf(seed=k + 20) * 3.0)
@@ -221,8 +220,7 @@ def trilinear_samples(count, texels=8):
 
 @pytest.mark.parametrize("texels", [4, 8, 16, 32])
 def test_calls_inside_of_calls_are_counted(texels):
-    """Where each lookup makes a pyramid again, the Functions that drivers inline grow fourfold with every
-    level."""
+    """Where lookups make pyramids again, inlined Functions grow fourfold with every level."""
     plan = build_plan(trilinear_samples(8, texels), profile("desktop"), shader_text)
     for s in plan.sub_stages:
         stored = {r.variable for r in s.reads}.union(s.channels)

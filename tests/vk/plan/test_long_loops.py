@@ -1,5 +1,4 @@
-"""Loops that run past what a driver allows in silence, and sums long enough to lose digits, against
-float64."""
+"""Loops past what drivers allow in silence, and sums that could lose digits, against float64."""
 
 import numpy as np
 import pytest
@@ -90,8 +89,7 @@ def test_a_function_that_declares_more_than_a_shader_may_loop_is_refused(device)
 
 
 def test_the_gradient_of_lookups_from_different_domains(device):
-    """Scatters of one texel and of many stay apart: a texel is not added once for every pixel of the
-    others."""
+    """Scatters of one texel and of many stay apart: no texel is added once for every pixel."""
     table = Variable(FLOAT, (5, 1), data=np.arange(5.0).reshape(1, 1, 5))
     wide = Variable(INT, (12, 1), 4, data=(np.arange(48) % 5).reshape(4, 1, 12))
     single = Variable(INT, data=np.full((1, 1, 1), 2))

@@ -51,8 +51,7 @@ def test_random_plans_are_sound(seed, limits, switches):
 
 
 def there_and_back(count):
-    """A value made in many steps, and a product of all of these: its backward half reads every one of
-    them."""
+    """A value made in many steps, and a product of all these, whose backward half reads each."""
     x = Variable(FLOAT, (64, 64), name="x", data=np.ones((1, 64, 64)))
     y, made = x, []
     for _ in range(count):
@@ -186,8 +185,7 @@ def test_work_for_a_function_does_not_grow_with_their_number():
 
 
 def test_functions_that_do_not_fit_store_what_they_compute_again():
-    """Where few do not fit, what is computed again besides is decided anew; plans without those are as
-    before."""
+    """Where few do not fit, recomputation is decided anew; plans without those are as before."""
     plan = build_plan(large_program("mixed", 2000), profile("desktop"), shader_text, cost=DESKTOP)
     assert plan.counts["substages"] <= 90
     plan = build_plan(large_program("mixed", 2000), profile("minimum"), shader_text)
@@ -257,8 +255,7 @@ def test_one_texel_a_tile_is_fused_as_one_texel_is():
 
 
 def test_images_of_fused_work_count_as_outputs_of_the_fragment_shader():
-    """A matrix of four images and a counter are five outputs of one draw; where four are allowed they are
-    dispatched."""
+    """A matrix of four images and a counter are five outputs; where four are allowed: a dispatch."""
     m = Variable(MAT4, (8, 8), name="m", data=np.zeros((8, 8, 4, 4)))
     count = Variable(INT, name="count", data=np.zeros((1, 1, 1), int))
     program = Program({}, ((m, m * 0.5), (count, count + 1)))
@@ -281,8 +278,7 @@ def test_a_table_per_view_needs_no_bound_for_more_views():
 
 
 def test_light_values_are_not_kept():
-    """A reciprocal is recomputed from what it would be read beside, on images of any size; more work is done
-    once."""
+    """A reciprocal is recomputed beside what it is read with, on any size; more work is done once."""
     image = Variable(FLOAT, (1024, 1024), name="image")
     radius = Variable(FLOAT, name="radius")
     for value, kept in ((1.0 / radius, 0), (F.sin(F.sin(radius)), 1)):

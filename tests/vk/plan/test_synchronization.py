@@ -103,8 +103,7 @@ def plan_of(program: Program, limits: str = "desktop"):
 
 
 def test_the_commands_of_a_step_do_what_they_do_in_the_order_of_the_plan():
-    """Every command finds the same contents in the order of levels: the writers of what it uses are the
-    same."""
+    """Every command finds the same contents in the order of levels: its writers are the same."""
     x, y = (
         Variable.of([[0.1 * k + j for j in range(6)] for k in range(5)], name=n)
         for k, n in ((1, "x"), (2, "y"))

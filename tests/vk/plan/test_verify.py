@@ -215,8 +215,7 @@ def test_a_planted_fault_is_found(planned, plant, sentence):
 
 
 def test_what_a_fused_sum_fetches_is_stored():
-    """An update and a sum share a dispatch. It reads the table at other texels, so no scatter does its
-    work."""
+    """An update and a sum share a dispatch that reads the table elsewhere: no scatter does its work."""
     leaf = Variable(FLOAT, (30, 1), name="leaf", data=np.zeros((1, 1, 30)))
     values = Variable(FLOAT, (64, 8), name="values", data=np.ones((1, 8, 64)))
     table = F.scatter_add(values * values, F.to_int(values * 9.0), (30, 1))

@@ -87,8 +87,7 @@ def test_sparse_equals_dense(device, seed, size, batch, columns, count):
 
 
 def test_frames_of_a_leaf_that_is_sent_run_on_blocks(device):
-    """Nothing is updated, as in a viewer: what follows from the leaf runs in every frame, what does not runs
-    once."""
+    """As in a viewer: what follows from the leaf runs in every frame, what does not runs once."""
     size = (40, 24)
     hit = F.greater_equal(triangle(0.3), 0)
     x = Variable(FLOAT, name="x", data=np.full((1, 1, 1), 0.3))
@@ -138,8 +137,7 @@ def test_any_share_of_the_blocks(device, scale):
 @pytest.mark.parametrize("border", ["clamp", "zero"])
 @pytest.mark.one_driver
 def test_what_is_read_around_pixels_runs_on_blocks_around_those_hit(device, border, batch):
-    """Neighbours of neighbours, across borders of blocks and of tiles, forward and backward; a wide shift
-    stays dense."""
+    """Neighbours of neighbours, across borders of blocks and tiles, both ways; a wide shift stays dense."""
     size = (40, 22)
     moved = np.array([(0.02, 0.03, 0, 0), (0.42, 0.1, 0, 0), (-0.3, 0.7, 0, 0)])[:batch, None, None]
     corners = np.array([[-0.35, -0.3, 0.5, 1], [0.1, -0.3, 0.5, 1], [-0.35, 0.12, 0.5, 1]])
@@ -200,8 +198,7 @@ def test_what_is_not_settled_is_made_apart(device):
     ids=["under one raster", "under either of two"],
 )
 def test_a_scatter_keeps_its_list_when_it_makes_what_another_reads(device, scales, stage, looked_at):
-    """Both need a value that is not settled outside, nobody else reads it, and to make it apart costs another pass. The
-    other one may work under the first raster alone."""
+    """Both need a value that is not settled outside; the other may work under the first raster alone."""
     faces = [triangle(scale, depth=depth) for scale, depth in zip(scales, (0.5, 0.2), strict=False)]
     hits = [F.greater_equal(face, 0) for face in faces]
     x = Variable(FLOAT, (3, 1), name="x", data=np.array([[[0.3, 0.2, 0.1]]]))
@@ -248,8 +245,7 @@ def test_a_list_of_several_rasters_leaves_out_those_that_do_not_matter(device):
 
 
 def test_what_is_only_read_on_blocks_does_not_keep_a_shader_dense():
-    """Most values of a lit material are not known outside, and nobody asks for them there: the residual alone
-    is made everywhere."""
+    """Most values of a lit material are not known outside; the residual alone is made everywhere."""
     size, texels = (256, 256), (32, 32)
     albedo = Variable(VEC3, texels, name="albedo")
     both = Variable(VEC2, texels, name="metallic and roughness")
@@ -295,8 +291,7 @@ def test_layers_of_one_mesh_share_a_list():
 
 
 def test_the_face_form_works_where_its_faces_are():
-    """Also the rows of the windows in which it looks for hard pixels, around the pixels that are worked
-    on."""
+    """Also the rows of windows in which it looks for hard pixels, around the active pixels."""
     position, faces = (Variable(t, (40, 1), name=name) for t, name in ((VEC4, "position"), (IVEC3, "faces")))
     size = (512, 512)
     drawn = hard_soft_ras(position, faces, size=size, radius=0.01, face_count=40)

@@ -30,8 +30,7 @@ def leaf(vtype, name, size=SIZE, batch=TILES):
 
 
 def program():
-    """A texture with its moment, moved by a scatter; images that move by themselves, one of them a matrix; a
-    counter."""
+    """A texture and its moment, moved by a scatter; a matrix and an image that move; a counter."""
     texture, moment = leaf(VEC3, "texture"), leaf(VEC3, "moment")
     index, weight = leaf(IVEC2, "index", (16, 8)), leaf(FLOAT, "weight", (16, 8))
     matrix, image = leaf(MAT3, "matrix", (10, 6)), leaf(VEC2, "image", (10, 6))
@@ -98,8 +97,7 @@ def fused_leaf(vtype, size, name, batch=1, low=-1.0, high=1.0):
 
 
 def quads():
-    """Corners of overlapping quads in clip space, two triangles each, on corners of pixels, other ones in
-    each tile."""
+    """Corners in clip space of overlapping quads, on corners of pixels, others in each tile."""
     corners = np.zeros((FUSED_TILES, 1, 6 * FACES, 4), np.float32)
     for tile in range(FUSED_TILES):
         for face in range(FACES):
@@ -192,8 +190,7 @@ def test_the_meaning_is_that_of_the_functions_fused():
 
 
 def test_what_exceeds_a_limit_is_not_fused(device):
-    """One attachment; and images of the depth and of the values that fit a shader each, but not one
-    together."""
+    """One attachment; and images of depth and values that fit a shader each, but not together."""
     work = fused_program()
     expected, plan = fused_run(device, work)
     (raster,) = (s for s in plan.step.sub_stages if isinstance(s.work, Raster))
@@ -227,8 +224,7 @@ COVERING_SIZE = (40, 24)
 
 
 def drawn() -> Variable:
-    """Random triangles, some cut by the near or the far plane; at the right two that lie in the far plane, or
-    as near to it as a number says."""
+    """Random triangles, some cut by the near or the far plane; at the right two in the far plane."""
     rng = np.random.default_rng(5)
     clip = np.ones((12, 3, 4), np.float32)
     clip[:, :, :2] = rng.uniform(-1, 0.4, (12, 3, 2))

@@ -169,8 +169,7 @@ def test_of_texture_coordinates_that_stay_texels_and_weights_are_made_again():
 
 
 def test_the_gradient_of_a_blend_is_stored_once():
-    """Of those by both of its ends, each a product with a weight, which are scattered once they are
-    bounded."""
+    """By both of its ends, each a product with a weight, scattered once they are bounded."""
     assert [v.vtype for v in between(planned(sampled(texels=1024)).step.sub_stages)] == [VEC3]
 
 

@@ -121,8 +121,7 @@ def compare(found, p):
 
 
 def on_device(device, p, most, options=DEFAULT):
-    """Values of the outputs; no invocation walks farther than it may, but for loops that nobody can
-    shorten."""
+    """Values of the outputs; no invocation walks farther than it may, where loops can be shortened."""
     with VulkanExecutor(p, device, options=options, cost=replace(DESKTOP, longest_walk=most)) as run:
         run.run()
         long = [f.iterations for f in run.program.functions if isinstance(f, Alternating)]
@@ -164,8 +163,7 @@ def test_gradients_pass_through_trees_and_packing_changes_no_bit_of_cpu_drivers(
 
 @pytest.mark.parametrize("size", [(300, 3), (64, 65), (9, 530)])
 def test_workgroups_reduce(device, size):
-    """Each in one dispatch, for all types of sums, with a last run that is shorter and invocations that have
-    none."""
+    """Each in one dispatch, for all types of sums; the last run is shorter, and some invocations idle."""
     v, m, i, x = (leaf(t, size, 2, k) for k, t in enumerate((VEC3, MAT3, IVEC2, FLOAT)))
     outputs = {
         "vectors": F.sum(v, "y"),
@@ -187,8 +185,7 @@ def test_workgroups_reduce(device, size):
 
 
 def test_other_long_loops_become_short(device):
-    """Weights of resizing, sums of shifts and of picked tiles, windows and their places, forward and
-    transposed."""
+    """Weights of resizing, sums of shifts and picked tiles, windows and places; forward and transposed."""
     x, v = leaf(FLOAT, (41, 30), 12, 1), leaf(VEC2, (41, 30), 1, 2)
     tiles = Variable(INT, batch=12, data=np.arange(12).reshape(12, 1, 1) * 5 % 3)
     outputs = {

@@ -54,8 +54,7 @@ def both_lowerings(outputs, device, steps=2):
 
 
 def scattered(exponents):
-    """Values of both signs over a range of magnitudes, half of them once more with the other sign;
-    indices."""
+    """Values of both signs and many magnitudes, half of them once more, negated; indices."""
     rng = np.random.default_rng(3)
     values = rng.uniform(1, 2, (2, 24, 40, 2)) * 2.0 ** rng.integers(
         exponents[0], exponents[1], (2, 24, 40, 1)
@@ -149,8 +148,7 @@ def test_sums_are_those_of_floats_where_values_are_undefined(device):
 
 @pytest.mark.one_driver
 def test_large_tables_find_their_bound(device, monkeypatch):
-    """Accumulators for values of every magnitude would take too much memory: a pass finds the largest
-    value."""
+    """Accumulators for every magnitude would be too large: a pass finds the largest value."""
     monkeypatch.setattr(accumulators, "FAR_BYTES", 100)
     values, index = scattered((24, 60))
     values[0, 0, 0], index[0, 0, 0] = 0.0, 3
@@ -161,8 +159,7 @@ def test_large_tables_find_their_bound(device, monkeypatch):
 
 
 def band(size):
-    """A scatter that matters only under the triangles of a raster, one that matters everywhere, and a leaf
-    that the raster does not depend on."""
+    """Scatters that matter under a raster and everywhere; a leaf on which the raster does not depend."""
     rng = np.random.default_rng(4)
     corners = rng.uniform(-0.9, 0.9, (2, 1, 9, 4))
     corners[..., 2:] = (0.5, 1.0)

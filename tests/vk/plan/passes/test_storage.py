@@ -1,5 +1,4 @@
-"""Where values lie: in buffers, in images that are loaded or sampled, in narrow formats, and in copies of
-leaves."""
+"""Where values lie: buffers, images that are loaded or sampled, narrow formats, copies of leaves."""
 
 import math
 from dataclasses import replace
@@ -35,8 +34,7 @@ SIZE, BATCH = (9, 7), 3
 
 
 def program() -> Program:
-    """Values of every format that are read at the own pixel and at others, a table of a scatter, and a sum of
-    all."""
+    """Values of every format, read at the own pixel and at others, a table of a scatter, and a sum of all."""
     rng = np.random.default_rng(3)
 
     def leaf(vtype, name):
@@ -77,8 +75,7 @@ def test_buffers_give_the_bits_of_images(device, model, dimension):
 
 
 def test_what_lies_outside_of_active_blocks_is_filled(device):
-    """A dispatch over the blocks that a raster hit hands on values, which are read beside these blocks
-    too."""
+    """A dispatch over blocks that a raster hit hands on values that are read beside these blocks, too."""
     corners = np.array([[-0.9, -0.9, 0.5, 1], [-0.2, -0.9, 0.5, 1], [-0.9, -0.2, 0.5, 1]])
     position = Variable(VEC4, (3, 1), name="position", data=corners[None, None])
     face = F.rasterize(position, size=(64, 64))
@@ -169,8 +166,7 @@ def loaded(plan):
 
 @pytest.mark.parametrize("model", [CPU, DISPATCHES], ids=["fragments", "dispatches"])
 def test_loads_give_the_bits_of_fetches(device, model):
-    """Of values in their own images, in narrow ones beside them, and in the image of a leaf that a shader
-    overwrites."""
+    """In images of their own, beside narrow ones, and in the image of a leaf that is overwritten."""
     work, found = program(), []
     for options in (STORED, replace(STORED, without=("load_images",))):
         for narrow in (False, device.limits.half_images):
@@ -370,8 +366,7 @@ def scenes() -> Program:
 
 
 def test_values(device):
-    """Of every record, read by the sampler wherever it may be, as precise as the device says; nearest reads
-    have no place at a border of texels."""
+    """Wherever it may be the sampler reads, as precise as promised; nearest reads keep off borders."""
     program = scenes()
     exact = NumpyExecutor(program)
     exact.run(2)

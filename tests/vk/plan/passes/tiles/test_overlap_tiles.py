@@ -1,5 +1,4 @@
-"""Contractions by register tiles that make what they read of each other: values on every driver, and what is
-chosen."""
+"""Register tiles that make what they read of each other: values on every driver, and the choice."""
 
 from dataclasses import replace
 
@@ -36,8 +35,7 @@ def planes(n, c, height, width, seed=0) -> Variable:
 
 
 def residual():
-    """The gradient by the image of a squared difference, which makes the convolution again around each
-    block."""
+    """The gradient of a squared difference by the image makes the convolution again for each block."""
     x, w, target = image(2, 37, 70), image(3, 5, seed=1), image(2, 37, 70, seed=2)
     return gradient(F.sum(F.square(F.convolve(x, w) - target)), [x])[0]
 
@@ -89,8 +87,7 @@ def staged(s):
 
 
 def forced(monkeypatch, form, model):
-    """Contractions that read each other are always chains, of blocks of a form and of few rows, which compile
-    fast."""
+    """Contractions that read each other are always chains of few rows, which compile fast."""
     roomy = replace(model, straight=1200)
     monkeypatch.setattr(passes, "TILE_ROWS", (2,))
     monkeypatch.setattr(passes, "ITEM_ROWS", 2)

@@ -1,5 +1,4 @@
-"""Products of two operands by workgroups: when they are made, and their values in registers and by units for
-matrices."""
+"""Products by workgroups: when they are made, and values in registers and by units for matrices."""
 
 from dataclasses import replace
 

@@ -80,8 +80,7 @@ def products_with_itself():
 
 
 def volumes(border):
-    """A kernel along all four axes, over images and over channels; a function that needs a helper in its
-    line."""
+    """A kernel along all four axes, over images and channels; a function that needs a helper."""
     x, w = planes(6, 4, 5, 40), planes(3, 2, 3, 3, seed=1)
     text = "o[n, c, y, x] = sin(v[n + l - 1, c + k - 2, y + j - 2, x + i - 1] * w[l, k, j, i])"
     y = F.contract(text, v=x, w=w, border=border)
@@ -179,8 +178,7 @@ def test_one_view_and_many_plan_alike():
 
 
 def test_a_block_loads_what_its_entries_share():
-    """A column of 4 rows of a 3 x 3 convolution reads 6 x 3 texels and 9 weights, 3 of them packed into each
-    load."""
+    """4 rows of a 3 x 3 convolution read 6 x 3 texels and 9 weights, 3 of them packed into a load."""
     y = F.correlate(Variable(FLOAT, (128, 128)), Variable(FLOAT, (3, 3)))
     whole = y.creator
     assert isinstance(whole, ContractFunction)
@@ -220,8 +218,7 @@ def test_subgroups_share_on_cpu_drivers(model, invocations):
 
 
 def test_a_block_loads_a_cell_once():
-    """Sixteen rows of one cell, whose index is divided, read one row of it: the text of a block says so, as
-    the count does."""
+    """Sixteen rows of one cell, whose index is divided, read one row of it, in the text of a block too."""
     image, cells = Variable(FLOAT, (64, 128)), Variable(FLOAT, (64, 8))
     text = "o[y, x] = (g[(y + 16) // 32 + j, x] + j) * a[y, x]"
     whole = F.contract(text, a=image, g=cells, extents={"y": 128, "j": 2}).creator
@@ -273,8 +270,7 @@ def test_every_example(device, always, monkeypatch, model):
 
 
 def test_golden_glsl():
-    """Two rows and the three columns of a kernel in a block, a loop over its rows; after an intended change
-    delete the file and run again."""
+    """2 rows and the 3 columns of a kernel in a block, a loop over rows. To change it delete the file."""
     whole = F.correlate(Variable(FLOAT, (20, 7)), Variable(FLOAT, (3, 3))).creator
     assert isinstance(whole, ContractFunction)
     y = tiled(whole, Bind("x", 16), Unroll("y", 2), Unroll("r1", 3)).output
@@ -287,8 +283,7 @@ def test_golden_glsl():
 
 
 def test_neighbouring_workgroups_share_the_larger_operand():
-    """96 channels of 64 x 64 texels and the weights of 32: channels of the output first. Images of 4 x 4
-    texels: columns first."""
+    """96 channels of 64 x 64 texels, 32 weights: channels first. Images of 4 x 4: columns first."""
     for extent, first in ((64, [1, 3, 2]), (4, [3, 2, 1])):
         x, w = Variable(FLOAT, (extent, extent), channels=96), Variable(FLOAT, (3, 3), 32, channels=96)
         f = F.correlate(x, w).creator
@@ -324,8 +319,7 @@ def test_long_contractions_may_have_blocks_that_compile_longer(model):
 
 @pytest.mark.parametrize("model", [CPU, DESKTOP])
 def test_columns_between_those_of_a_stride_need_no_tests(model):
-    """The gradient by an image of every second of its columns: each invocation makes pairs, whose weights are
-    known."""
+    """The gradient of every second column: invocations make pairs, whose weights are known."""
     image = Variable(FLOAT, (1024, 1024))
     halved = F.correlate(image, Variable(FLOAT, (5, 1)), stride=(2, 1))
     (slope,) = gradient(halved, [image], Variable(FLOAT, halved.size))

@@ -1,5 +1,4 @@
-"""Schedules of contractions by hand: their values on every driver, what a plan shows of them, and what does
-not fit."""
+"""Schedules by hand: values on every driver, what a plan shows of them, and what does not fit."""
 
 from dataclasses import replace
 

@@ -1,5 +1,4 @@
-"""Contractions by register tiles with what follows from their texels, in trees of workgroups, and several in
-a dispatch."""
+"""Register tiles with what follows their texels, in trees of workgroups, several in a dispatch."""
 
 from dataclasses import replace
 from functools import partial
@@ -65,8 +64,7 @@ def test_layers(device, always, model):
 @pytest.mark.parametrize("extent", [1, 5, 16, 37])
 @pytest.mark.parametrize("vtype", [FLOAT, VEC3], ids=["float", "vec3"])
 def test_workgroups_add_up_parts(device, extent, vtype):
-    """Of each row the sums over 16 parts next to each other, of 3 texels each; the last workgroup may have
-    fewer parts."""
+    """Sums over 16 neighbouring parts of 3 texels; the last workgroup may have fewer."""
     random = np.random.default_rng(0)
     a, b = random.random((6, extent * 3, *vtype.shape)) - 0.5, random.random((1, extent * 3)) - 0.5
     x, y = Variable(vtype), Variable(FLOAT)
@@ -130,8 +128,7 @@ def test_passes_of_a_layer_and_its_gradients(case, border, most):
 
 
 def test_an_optimizer_follows_the_sums_of_a_gradient(device, always):
-    """Weights are updated in place by the dispatch that adds up the parts of their gradient, and read by
-    others before."""
+    """The dispatch that adds up their gradient updates weights in place; others read them before."""
     x, w, target = planes(1, 1, 40, 64), planes(1, 1, 3, 3, 1), planes(1, 1, 40, 64, 2)
     loss = F.sum(F.square(F.correlate(x, w) - target))
     (by_w,) = gradient(loss, [w])
