@@ -156,9 +156,8 @@ OPTIONAL = frozenset(each.__name__ for each in _LEFT_OUT)
 TOGETHER = frozenset(
     (compact_live_faces, draw_scatters, run_on_active_blocks, fuse_contractions, stage_operands)
 )
-"""Passes that are judged together where they follow each other. A list costs a dispatch and a barrier, and
-one of them may pay only with the list of another. Contractions that share a dispatch are not staged, and
-which is faster the two passes show together."""
+"""Consecutive passes that are accepted or rejected together. One of them may pay only with the list of
+another, and contractions that share a dispatch are not staged."""
 
 
 def build_plan(

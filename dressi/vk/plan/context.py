@@ -19,8 +19,7 @@ from .substage import PrimitiveWork, SubStage
 
 
 class Target(NamedTuple):
-    """What a program is lowered for: a device, its model, and the options of a plan.  changing: leaves that
-    are expected to be sent between steps."""
+    """What a program is lowered for.  changing: leaves that are expected to be sent between steps."""
 
     limits: DeviceLimits
     model: DeviceModel = CPU
@@ -63,8 +62,7 @@ class Context:
 
     @cached_property
     def unchanged(self) -> frozenset[Variable]:
-        """Variables whose images no pass packs or narrows: the fixed and the given ones, what draws of
-        primitives read, and the bounds of scatters."""
+        """Variables that no pass packs or narrows: fixed, given, read by draws, bounds of scatters."""
         unchanged = {*self.fixed, *self.given}
         for s in self.uses.sub_stages:
             if isinstance(s.work, PrimitiveWork):
@@ -107,8 +105,7 @@ class Uses:
 
     @cached_property
     def later(self) -> list[set[int]]:
-        """For each SubStage those that must run after it: readers of its outputs, users of its list, and
-        whoever overwrites a leaf that it reads."""
+        """For each SubStage what must run later: readers, users of its list, who overwrites what it reads."""
         later: list[set[int]] = [set() for _ in self.sub_stages]
         for k, s in enumerate(self.sub_stages):
             for used in s.work.uses:

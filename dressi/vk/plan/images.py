@@ -56,8 +56,7 @@ _BOUND = {
 
 @dataclass(frozen=True)
 class ImageSlot:
-    """One VkImage: format by components and kind of number, size in texels, and what it is used for. A range
-    of a storage buffer is one line of words."""
+    """One VkImage: components, kind of number, size in texels and use. A range is one line of words."""
 
     components: int  # 1, 2 or 4
     is_int: bool
@@ -391,8 +390,7 @@ def _ending(stages: Sequence[Stage]) -> dict[int, list[Variable]]:
 
 
 class _Depths:
-    """Depth images: one for each raster of a render pass, which other render passes use too; a raster that a
-    scatter draws again has its own."""
+    """Depth images: render passes share one a raster; those that scatters draw again have their own."""
 
     def __init__(self, slots: _Slots, limits: DeviceLimits, share: bool):
         self.of: dict[SubStage, int] = {}

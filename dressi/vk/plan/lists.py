@@ -60,8 +60,7 @@ class BlockHits:
 SEGMENT = 2048
 """Faces that one workgroup lists."""
 LISTING = 64
-"""Invocations of a workgroup that lists faces on devices with few lanes: they take 32 faces each, and wait
-for each other once."""
+"""Invocations that list faces on devices with few lanes: 32 faces each, one wait."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -154,8 +154,8 @@ class SubStage:
 def resources(
     work: Work, reads: Mapping[Binding, int], written: int, colors: int, ranges: int = 0
 ) -> dict[str, int]:
-    """Descriptors and attachments of a SubStage that reads and writes so many images, ``colors`` of them as
-    attachments, and so many ranges of storage buffers."""
+    """Descriptors and attachments of a SubStage. colors: of the images ``written``, those that are
+    attachments. ranges: of storage buffers."""
     used = {
         "input_attachments": reads[Binding.ATTACHMENT],
         # A vertex shader may read what the fragment shader reads, and its own images beside them.

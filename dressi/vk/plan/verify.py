@@ -253,8 +253,7 @@ def stages_are_render_passes(stage: Stage, limits: DeviceLimits) -> Iterator[str
 
 
 def images_hold_what_is_read(plan: Plan) -> list[str]:
-    """Runs the plan in mind, two steps of it: every image must hold the Variable that is read from it then,
-    and every list must have been made."""
+    """Runs two steps in mind: images must hold what is read from them, and lists must have been made."""
     holds: dict[int, Variable | Range] = {}
     # Leaves that follow from others may be equal.
     held = {leaf: leaf for leaf in plan.program.leaves} | plan.images.ranges

@@ -128,9 +128,8 @@ class Analysis:
         return list(reached)
 
     def _find_stored(self) -> None:
-        """``packed``: the Functions that must be packed; ``users``: of each, the packed consumers;
-        ``levels``: distance from the end in SubStages, 0 for what nothing reads, +1 across every edge that
-        cannot be fused."""
+        """``packed``: what must be packed; ``users``: of each, the packed readers; ``levels``: distance from
+        the end in SubStages, +1 across every edge that cannot be fused."""
         graph, same = self.graph, Access.SAME_PIXEL
         again, wanted = graph.flags(self.recomputed), graph.flags(r.creator for r in self.roots)
         self._again = again

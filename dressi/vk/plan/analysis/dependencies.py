@@ -84,9 +84,8 @@ COPYING = 12.0
 def split_static(
     program: Program, changing: Leaves, dependencies: Dependencies, options: PlanOptions, cost: DeviceModel
 ) -> tuple[tuple[Variable, ...], frozenset[Function]]:
-    """The static values that a step reads, and static Functions that every step does again, since what they
-    are made of takes fewer planes. changing: the leaves that steps update, and those that are expected to be
-    sent between steps."""
+    """The static values that a step reads, and the static Functions that it runs again, since their operands
+    take fewer planes. changing: leaves that steps update or that may be sent between them."""
     dynamic = set(program.functions)
     if options.cache_static:
         dynamic = {f for f in dynamic if not changing.isdisjoint(dependencies.of(f.output))}

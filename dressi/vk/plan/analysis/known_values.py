@@ -44,8 +44,7 @@ class KnownValues:
     def around(
         self, assumed: Mapping[Variable, np.ndarray], halo: int
     ) -> tuple[dict[Variable, np.ndarray], ...]:
-        """At a pixel around which the assumed values hold within ``halo`` texels along both axes: what has
-        its value within 0, 1, ..., ``halo`` texels."""
+        """What has its value within 0, 1, ..., ``halo`` texels, if the assumed values hold there."""
         found: tuple[dict[Variable, np.ndarray], ...] = ()
         new = set(assumed)
         for level in range(halo + 1):
@@ -89,8 +88,7 @@ def _value_of(
     around: Sequence[Mapping[Variable, np.ndarray]],
     drawn: list[RasterFunction],
 ) -> np.ndarray | None:
-    """What a Function makes of known values; None if that is not known, or was before. drawn: the rasters
-    with known values so far."""
+    """What a Function makes of known values; None if unknown, or known before. drawn: known rasters."""
     if f.output in known:
         drawn += [f] if isinstance(f, RasterFunction) else []
         return None
@@ -129,8 +127,7 @@ def _fetched(
 
 
 def _hits_within(f: RasterFunction, other: RasterFunction) -> bool:
-    """Whether ``f`` hits nothing wherever ``other`` hits nothing: it draws the same primitives with the same
-    depths, and keeps no more of their fragments."""
+    """Whether ``f`` draws the primitives and depths of ``other`` and keeps no more of their fragments."""
     a, b = f.fragment, other.fragment
     shape = [(r.indexed, r.masked, r.size, r.batch, r.triangles, r.triangles_per_face) for r in (f, other)]
     if a is None or b is None or shape[0] != shape[1]:

@@ -65,8 +65,7 @@ class _Input(NamedTuple):
 
 
 class _Cone(NamedTuple):
-    """functions: what is computed again.  cost: operations of one evaluation.  reads: of other Functions.
-    size: of the cone of one view."""
+    """functions: computed again.  cost: of an evaluation.  reads: of others.  size: for one view."""
 
     functions: dict[int, None]
     cost: float
@@ -137,8 +136,7 @@ class Recomputing:
         return {self.graph.functions[k] for k in self._bounded(chosen)}
 
     def _bounded(self, chosen: bytearray) -> dict[int, frozenset[int]]:
-        """Bounds the transitive size of recomputed code: ``LARGEST_BODY`` Functions a shader,
-        ``LARGEST_CALL`` a call."""
+        """Bounds recomputed code transitively: ``LARGEST_BODY`` a shader, ``LARGEST_CALL`` a call."""
         behind: dict[int, frozenset[int]] = {}
         called = [0.0] * len(self.graph.functions)  # Functions in the calls of a Function
         for k in self.order:
@@ -528,8 +526,8 @@ def is_constant(v: Variable) -> bool:
 
 
 def works_at_pixel(f: Function) -> bool:
-    """Whether a Function reads its inputs at its own pixel only, and reduces nothing. What divides an image
-    is not made again: lists of blocks look at it."""
+    """Whether a Function reads its own pixel only and reduces nothing. What divides an image is no such one:
+    lists of blocks look at it."""
     plain = isinstance(f, PixelFunction) and not isinstance(f, ReduceFunction) and not f.divides
     return plain and all(a is Access.SAME_PIXEL for a in f.access)
 

@@ -8,8 +8,7 @@ from math import inf
 from typing import Any
 
 WIDE_LOAD = 2.0
-"""Times as long as a texel of one component one of several takes on CPU drivers, which load those of each
-invocation by themselves."""
+"""A texel of several components takes so many times as long on CPU drivers."""
 LOOP = 10.0
 """Operations of one iteration of a loop, besides what it does."""
 

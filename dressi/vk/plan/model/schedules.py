@@ -86,8 +86,7 @@ class Bind(NamedTuple):
 
 
 class Reduce(NamedTuple):
-    """The same along the parts of a ``SplitK``; the invocations of a workgroup add up theirs in a tree, in
-    shared memory."""
+    """The same along the parts of a ``SplitK``, which a workgroup adds up in a tree in shared memory."""
 
     axis: str
     lanes: int
@@ -103,8 +102,7 @@ class Unroll(NamedTuple):
 
 
 class Shuffle(NamedTuple):
-    """So many invocations of a subgroup load together what does not depend on the axis of ``Bind``, and take
-    it from each other by shuffles."""
+    """So many invocations of a subgroup share loads that do not depend on the axis of ``Bind``."""
 
     lanes: int
 

@@ -172,9 +172,8 @@ class _Choice:
     def split(
         self, s: SubStage, parts: Mapping[SubStage, tuple[SubStage, SubStage]]
     ) -> tuple[SubStage, SubStage] | None:
-        """A SubStage that makes the outputs known outside of blocks or not wanted there, and the values that
-        the others need of them; and one that makes the other outputs. None if one of the two would be empty.
-        parts: of readers."""
+        """A SubStage that makes the outputs known or unwanted outside of blocks, and what the others need of
+        them; and one that makes the others. None if one would be empty. parts: of readers."""
         if self._saves(s) <= 0 or len(s.functions) < 2:
             return None
         for blocks in self.lists.over(s.domain):
@@ -245,9 +244,8 @@ class _Choice:
                 return
 
     def _read_under(self, v: Variable, blocks: ActiveBlocks) -> bool:
-        """Whether an image is only read inside of the blocks and at the reader's own pixel, and decides on no
-        list, for which all of it is looked at. A raster that hits nothing outside of them may read it there:
-        it discards those fragments."""
+        """Whether an image is read inside of the blocks alone, at the reader's own pixel, and decides on no
+        list. A raster that hits nothing outside may read it there: it discards those fragments."""
         if any(v in b.decided_by for b in {*self.chosen.values()}):
             return False
         if v in self.roots or v.domain != blocks.domain or isinstance(v.creator, ScatterFunction):

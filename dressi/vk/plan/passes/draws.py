@@ -32,8 +32,7 @@ _INDICES = 1 << 31  # vertices; shaders count them with an int
 
 
 def compact_live_faces(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages, with draws that have a mask drawing listed faces, and those that make the lists: the
-    SubStage that computes a mask, where it can."""
+    """The SubStages; draws with a mask draw listed faces. Who computes a mask makes the list if possible."""
     limits = context.limits
     order = list(sub_stages)
     lists: dict[tuple, FaceList] = {}

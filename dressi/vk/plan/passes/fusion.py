@@ -83,8 +83,7 @@ def _with_epilogue(s: SubStage, table: Variable, reader: SubStage) -> SubStage |
 
 
 def _beside(s: SubStage, table: Variable, reader: SubStage) -> SubStage | None:
-    """The SubStage with the reads and outputs of its reader. None if the reader needs other texels, or
-    overwrites what the SubStage reads."""
+    """With reads and outputs of its reader. None if that needs other texels or overwrites what is read."""
     if (
         not isinstance(reader.work, Undecided)
         or reader.domain != table.domain

@@ -205,8 +205,7 @@ def _each_alone(
     context: Context,
     search: Callable[[SubStage, Context], tuple[float, SubStage] | None],
 ) -> list[SubStage]:
-    """The SubStages; on wide devices those of one contraction, but for those that add up parts, by what a
-    search finds if that is faster."""
+    """The SubStages; on wide devices single contractions, but for sums of parts, as a search finds faster."""
     if context.incremental or not context.cost.wide:
         return list(sub_stages)
 
@@ -381,9 +380,8 @@ def product_schedules(
 def _together(
     host: SubStage | None, s: SubStage, limits: DeviceLimits, model: DeviceModel
 ) -> SubStage | None:
-    """Both as one SubStage; None where their workgroups differ in size, need too much memory together, or
-    where those that fill the device need different numbers of registers: a shader has as many as its largest
-    branch."""
+    """Both as one SubStage; None where workgroups differ in size, need too much memory, or where those that
+    fill the device need different numbers of registers: a shader has as many as its largest branch."""
     assert host is not None
     fs = [*tiled_in(host), *tiled_in(s)]
     filling = (f for f in fs if f.layout.groups * f.layout.lanes >= model.lanes)

@@ -95,8 +95,7 @@ def decided(s: SubStage, limits: DeviceLimits, model: DeviceModel, *, chooses: b
 
 
 def _with_epilogue(s: SubStage, limits: DeviceLimits, draws: bool) -> SubStage:
-    """The scatter with an epilogue that overwrites leaves as a draw, with others as a dispatch. draws:
-    whether work that overwrites leaves is better drawn."""
+    """The scatter with its epilogue decided. draws: whether work that overwrites leaves is better drawn."""
     work = s.work
     assert isinstance(work, substage.Scatter)
     epilogue = work.epilogue
