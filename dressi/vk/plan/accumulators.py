@@ -4,12 +4,13 @@ Integer addition modulo 2^64 is associative, so a sum has the same bits in any o
 with one 64-bit atomic or two 32-bit atomics and a carry. Each component of a table cell has one or several
 64-bit accumulators, called *slots*:
 
-- If the scatter has a *bound* on the absolute values, there is one slot. Its unit is 2^-bits of the power of two above the
-  bound. A cell gets at most 2^k additions, and bits = min(40, 62 - k), so that the sum cannot overflow.
-- If the bound is infinite, several slots cover all magnitudes from 2^-60 on, so that nothing has to be measured before. A
-  float has 24 significant bits; it is added, without rounding, to the slot that contains its lowest bit, and rounded to a
-  multiple of 2^-60 where that is smaller. A slot covers W = min(40 - k, 24) exponents: its addends have 23 + W bits and its
-  sum at most 63.
+- If the scatter has a *bound* on the absolute values, there is one slot. Its unit is 2^-bits of the power of
+  two above the bound. A cell gets at most 2^k additions, and bits = min(40, 62 - k), so that the sum cannot
+  overflow.
+- If the bound is infinite, several slots cover all magnitudes from 2^-60 on, so that nothing has to be
+  measured before. A float has 24 significant bits; it is added, without rounding, to the slot that contains
+  its lowest bit, and rounded to a multiple of 2^-60 where that is smaller. A slot covers W = min(40 - k, 24)
+  exponents: its addends have 23 + W bits and its sum at most 63.
 
 Most values are below 2^24. The few slots for these, the *near* ones, are all that a step usually touches. The
 *far* slots lie behind those of all cells, and behind them a slot of flags for each cell. Its first word says

@@ -5,18 +5,18 @@ pass, or a dispatch. A *Stage* is one render pass of several subpasses, or one d
 list of Stages that run together. A *Plan* has two: ``static`` runs once after leaves were sent, ``step`` runs
 in every step.
 
-0. ``lowered`` exchanges Functions for others that suit the device: the ``LOWERINGS`` below, one after the other.
-1. ``split_static`` separates what a step changes from what it does not (the reactive cache), and names the static
-   values that the step reads.
-2. For each Schedule an ``Analysis`` orders its Functions and decides which values are stored and which every reader
-   computes again (rematerialization).
+0. ``lowered`` exchanges Functions for others that suit the device, by one of the ``LOWERINGS`` after the other.
+1. ``split_static`` separates what a step changes from what it does not (the reactive cache), and names the
+   static values that the step reads.
+2. For each Schedule an ``Analysis`` orders its Functions and decides which values are stored and which every
+   reader computes again (rematerialization).
 3. The ``PASSES`` below turn the Functions into SubStages. They are in ``pack`` and ``passes/``, with one
-   signature: (sub_stages, context) -> sub_stages. A pass is pure: it returns new SubStages and changes nothing that it
-   was given. ``Context`` holds what passes share.
+   signature: (sub_stages, context) -> sub_stages. A pass is pure: it returns new SubStages and changes
+   nothing that it was given. ``Context`` holds what passes share.
 4. ``pack_stages`` groups the SubStages into Stages.
 5. ``generate`` writes the GLSL of every SubStage.
-6. ``assign_images`` gives every stored value an image with the usages that the shaders need; values that do not live at
-   the same time share one.
+6. ``assign_images`` gives every stored value an image with the usages that the shaders need; values that do
+   not live at the same time share one.
 
 The driver skips a pass that ``PlanOptions`` leaves out; ``INSTEAD`` has what then runs for those that cannot
 be left out. Passes propose: the driver drops what a pass made if no order of execution is left, or if the

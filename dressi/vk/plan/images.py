@@ -124,9 +124,9 @@ def usages(
 
 # Which images exist, and which Variables share one because they never live at the same time.
 #
-# Images of different formats or sizes never share memory. On the benchmarks' plans at 1024x1024 that would save
-# nothing for silhouettes and 6 to 18 % for the face form and textures, for a layout transition of every aliased
-# image in every step.
+# Images of different formats or sizes never share memory. On the benchmarks' plans at 1024x1024 that would
+# save nothing for silhouettes and 6 to 18 % for the face form and textures, for a layout transition of every
+# aliased image in every step.
 
 
 MARGIN, STEP = 8, 16

@@ -34,8 +34,8 @@ from ....ad.traversal import topological_order
 from ....errors import InputError
 
 __all__ = [
-    "At", "Bind", "LoopNest", "MatrixShape", "Pack", "Reduce", "Schedules", "Shuffle", "Split", "SplitK", "Stage",
-    "Tensorize", "Unroll",
+    "At", "Bind", "LoopNest", "MatrixShape", "Pack", "Reduce", "Schedules", "Shuffle", "Split", "SplitK",
+    "Stage", "Tensorize", "Unroll",
 ]  # fmt: skip
 
 

@@ -49,8 +49,8 @@ def _is_subpass(s: SubStage, context: Context) -> bool:
 
 
 def _pays(s: SubStage, parts: Sequence[SubStage], drawn: AbstractSet[Variable], context: Context) -> bool:
-    """Whether subpasses are predicted to take less time than a dispatch, which reads and writes each image once. What
-    they hand to each other stays on the chip, and so do attachments that others have ``drawn``."""
+    """Whether subpasses are predicted to take less time than a dispatch, which reads and writes each image
+    once. What they hand to each other stays on the chip, and so do attachments that others have ``drawn``."""
     model, bytes_of = context.cost, context.limits.bytes_of
     reads = [r for part in parts for r in part.reads]
     inside = {v for part in parts for v in part.outputs}

@@ -90,9 +90,9 @@ PIXELS_PER_VERTEX = 8
 def draw_scatters(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
     """The SubStages, with scatters as draws where a raster of the same schedule bounds them.
 
-    A SubStage that scatters may write images, too, such as the residual that the value of the loss needs, and would
-    have to visit every pixel for those. It is split: another SubStage writes the images, and the scatter computes
-    their values again at the few pixels that it visits.
+    A SubStage that scatters may write images, too, such as the residual that the value of the loss needs, and
+    would have to visit every pixel for those. It is split: another SubStage writes the images, and the
+    scatter computes their values again at the few pixels that it visits.
     """
     if not context.limits.fragment_atomics:
         return list(sub_stages)
@@ -133,7 +133,8 @@ def _drawn(
     rasters: dict[Variable, tuple[RasterFunction, SubStage, FaceList | None]],
     limits: DeviceLimits,
 ) -> SubStage | None:
-    """The scatter as a draw of the first raster that bounds it; None where none does, or where that does not fit."""
+    """The scatter as a draw of the first raster that bounds it; None where none does, or where that does not
+    fit."""
     for v in (r.variable for r in s.reads if r.variable in rasters and r.variable.domain == s.domain):
         if not _adds_nothing_outside(s, v):
             continue

@@ -26,8 +26,8 @@ LONGEST_END = 1024.0
 
 
 def fuse_epilogues(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages; readers of a table become the epilogue of its scatter where they are the only ones, and the first
-    reader of a contraction by register tiles, that works on the same texels, joins it."""
+    """The SubStages; readers of a table become the epilogue of its scatter where they are the only ones, and
+    the first reader of a contraction by register tiles, that works on the same texels, joins it."""
     if context.incremental:
         return list(sub_stages)
     limits, needed = context.limits, {*context.roots, *context.named}
@@ -65,9 +65,9 @@ def fuse_epilogues(sub_stages: Sequence[SubStage], context: Context) -> list[Sub
 def _with_tiles(
     s: SubStage, table: Variable, reader: SubStage, *, stored: bool, loops: bool
 ) -> SubStage | None:
-    """Register tiles with a reader of what they make, None as below, or where that is much for an invocation. stored:
-    whether others read it, too. loops: whether the reader may have any: CPU drivers are slow where one is written out
-    for each texel of an invocation, in a dispatch that also overwrites leaves."""
+    """Register tiles with a reader of what they make, None as below, or where that is much for an invocation.
+    stored: whether others read it, too. loops: whether the reader may have any: CPU drivers are slow where
+    one is written out for each texel of an invocation, in a dispatch that also overwrites leaves."""
     (f,) = tiled_in(s)
     work = sum(g.operations * g.output.vtype.components for g in reader.body) * f.layout.points
     if reader.fused or work > LONGEST_END or (not loops and any(g.iterations for g in reader.body)):
@@ -140,7 +140,8 @@ def fuse_horizontally(sub_stages: Sequence[SubStage], context: Context) -> list[
 
 
 def _together(host: SubStage, small: SubStage, limits: DeviceLimits) -> SubStage | None:
-    """Both as one SubStage. None unless the host has to be a dispatch: it overwrites leaves, or is too large."""
+    """Both as one SubStage. None unless the host has to be a dispatch: it overwrites leaves, or is too
+    large."""
     if not isinstance(host.work, Undecided) or not (host.replaces or limits.violation(host.as_subpass())):
         return None
     if small.domain.tiles != 1 and small.domain[1:] != host.domain[1:]:

@@ -69,10 +69,10 @@ def _adds(s: SubStage) -> bool:
 #
 # By default every temporary is ``precise`` in GLSL, which forbids that. It has to be where a value is tested:
 #
-# - Two shaders may compute the same value and compare it with something. They have to agree, or a pixel counts as inside
-#   for one and as outside for the other.
-# - Two triangles share an edge. Each computes ``a * b - c * d`` with its own order of corners; a fused product makes one sum
-#   positive and leaves the other at zero, so that the pixel belongs to both or to none.
+# - Two shaders may compute the same value and compare it with something. They have to agree, or a pixel
+#   counts as inside for one and as outside for the other.
+# - Two triangles share an edge. Each computes ``a * b - c * d`` with its own order of corners; a fused
+#   product makes one sum positive and leaves the other at zero, so that the pixel belongs to both or to none.
 # - Floors, comparisons and indices turn the last bit of a value into another texel.
 #
 # So this pass leaves ``precise`` on everything that such inputs depend on: those which classes of Functions

@@ -279,9 +279,9 @@ def _loading(s: SubStage, narrow: frozenset[Variable], context: Context) -> SubS
 
 
 def copy_leaves_first(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages; makers of new values read copies of the leaves that they overwrite. Only if no copy is left at the
-    end of the step, and if that saves a barrier: all makers wait for something else, and no chain of SubStages gets
-    longer. A gated step pays the barrier."""
+    """The SubStages; makers of new values read copies of the leaves that they overwrite. Only if no copy is
+    left at the end of the step, and if that saves a barrier: all makers wait for something else, and no chain
+    of SubStages gets longer. A gated step pays the barrier."""
     unchanged = list(sub_stages)
     placed = {leaf for s in sub_stages for leaf in s.replaces.values()}
     waiting = set().union(*context.uses.later)

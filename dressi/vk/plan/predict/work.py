@@ -1,10 +1,11 @@
 """The work of SubStages: what one invocation takes, how many invocations run, and what each stores.
 
-The walk of an invocation follows the generated GLSL: a value is loaded once where it is stored, its makers run once
-at the invocation's own pixel, and they run once for each texel that is fetched where the value is computed again.
+The walk of an invocation follows the generated GLSL: a value is loaded once where it is stored, its makers
+run once at the invocation's own pixel, and they run once for each texel that is fetched where the value is
+computed again.
 
-Where the data decide, shares stand for them: ``COVERED`` of the pixels under a raster, ``LISTED`` under one that
-draws a list of live faces, ``ACTIVE`` of the blocks, ``LIVE`` of the faces.
+Where the data decide, shares stand for them: ``COVERED`` of the pixels under a raster, ``LISTED`` under one
+that draws a list of live faces, ``ACTIVE`` of the blocks, ``LIVE`` of the faces.
 """
 
 from __future__ import annotations
@@ -406,7 +407,8 @@ def _block(link: chains.Link, layout: Layout, s: SubStage, staging: chains.Stagi
     return block._replace(walk=0.0, chain=chain)
 
 
-# Each kind of work: what its shaders do. Draws of triangles have vertices, and the fragments that they should cover.
+# Each kind of work: what its shaders do. Draws of triangles have vertices, and the fragments that they should
+# cover.
 
 PUT = 30.0
 """Operations of adding a component to a fixed-point accumulator, and of turning one into a float."""
@@ -479,7 +481,8 @@ def _vertices(f: DrawFunction, faces: lists.FaceList | None) -> int:
 
 @_loads.register
 def _(work: substage.FragmentScatter, s: SubStage, limits: DeviceLimits) -> list[Load]:
-    """Vertices, and all fragments, each of which adds to accumulators; then one invocation a texel of the table."""
+    """Vertices, and all fragments, each of which adds to accumulators; then one invocation a texel of the
+    table."""
     f = s.scatter
     assert isinstance(f, FragmentScatterFunction)
     graph, added = f.fragment, len(f.pairs) * accumulators_of(f).components
