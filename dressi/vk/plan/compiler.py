@@ -5,7 +5,7 @@ pass, or a dispatch. A *Stage* is one render pass of several subpasses, or one d
 list of Stages that run together. A *Plan* has two: ``static`` runs once after leaves were sent, ``step`` runs
 in every step.
 
-0. ``lowered`` exchanges Functions for others that suit the device, by one of the ``LOWERINGS`` after the other.
+0. ``lowered`` exchanges Functions for others that suit the device, one of ``LOWERINGS`` after the other.
 1. ``split_static`` separates what a step changes from what it does not (the reactive cache), and names the
    static values that the step reads.
 2. For each Schedule an ``Analysis`` orders its Functions and decides which values are stored and which every

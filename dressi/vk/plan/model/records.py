@@ -16,10 +16,10 @@ from .device import DeviceModel
 #   15 GPixel/s.
 # - DESKTOP: GeForce RTX 3070 to 4080, Radeon RX 6800. 450 to 900 GB/s, 20 to 50 TFLOP/s, of which shaders of
 #   this kind reach a third, 300 to 500 GTexel/s, 100 to 200 GPixel/s. Barriers and passes as profilers show.
-# - DATA_CENTRE: A100 or H100. 2 to 4 TB/s, 20 to 60 TFLOP/s, more lanes to fill. On an H100 two of 66 clusters
+# - DATA_CENTRE: A100 or H100. 2 to 4 TB/s, 20 to 60 TFLOP/s, more lanes. On an H100 two of 66 clusters
 #   draw, so fragments are 30 times slower than dispatches; 24 raster units write 4e10 pixels a second.
-# - TILER: a telephone's GPU like Mali-G76 to G78 or Adreno 650. LPDDR4X, 0.5 to 1 TFLOP/s in single precision,
-#   30 GTexel/s. A render pass bins all primitives first, which is slow; what stays in it never reaches memory.
+# - TILER: a telephone's GPU like Mali-G76 to G78 or Adreno 650. LPDDR4X, 0.5 to 1 TFLOP/s,
+#   30 GTexel/s. A render pass bins all primitives first: slow; what stays in it never reaches memory.
 _FIGURES = {
     # CPU, INTEGRATED, DESKTOP, DATA_CENTRE, TILER
     "bandwidth": (1e10, 5e10, 6e11, 3e12, 3e10),

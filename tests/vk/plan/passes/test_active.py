@@ -15,19 +15,11 @@ from dressi.config import shader_text
 from dressi.render import Environment, hard_soft_ras, render, ring
 from dressi.render.cameras.pose import matrices_leaf
 from dressi.render.mesh.primitives import cube
+from dressi.vk.plan import substage
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import DeviceLimits
 from dressi.vk.plan.model.records import CPU
-from dressi.vk.plan.substage import (
-    Compute,
-    FindHits,
-    ListBlocks,
-    Raster,
-    Scatter,
-    ScatterDispatch,
-    Sparse,
-    SubStage,
-)
+from dressi.vk.plan.substage import SubStage
 from dressi.vk.run.executor import VulkanExecutor
 
 STORED = {"cache_static": False, "rematerialize": False}
@@ -57,8 +49,8 @@ def results(program, device, cost=FREE, **options):
         return run.plan, values
 
 
-def sparse_of(s: SubStage) -> Sparse | None:
-    return s.work.sparse if isinstance(s.work, (Compute, ScatterDispatch)) else None
+def sparse_of(s: SubStage) -> substage.Sparse | None:
+    return s.work.sparse if isinstance(s.work, (substage.Compute, substage.ScatterDispatch)) else None
 
 
 def check(program, device, limits=None, cost=FREE) -> int:
@@ -170,8 +162,8 @@ def test_every_image_is_looked_at_once():
         "c": F.shift(first * second + first, 0, 1),
     }
     sub_stages = plan_of(Program(outputs, ((x, x + 1.0),)), **STORED)
-    lists = [s.work for s in sub_stages if isinstance(s.work, ListBlocks)]
-    looked = [s.work.hits.image for s in sub_stages if isinstance(s.work, FindHits)]
+    lists = [s.work for s in sub_stages if isinstance(s.work, substage.ListBlocks)]
+    looked = [s.work.hits.image for s in sub_stages if isinstance(s.work, substage.FindHits)]
     assert len(lists) > len(faces) and any(made.blocks.halo for made in lists)
     assert sorted(looked, key=id) == sorted(faces, key=id)
 
@@ -188,7 +180,7 @@ def test_what_is_not_settled_is_made_apart(device):
     (g,) = gradient(loss, [x])
     program = Program({"loss": loss, "residual": image - target}, ((x, x - 0.001 * g),))
     assert check(program, device) == 1
-    (found,) = (s for s in plan_of(program) if sparse_of(s) and isinstance(s.work, Scatter))
+    (found,) = (s for s in plan_of(program) if sparse_of(s) and isinstance(s.work, substage.Scatter))
     assert image in {*found.outputs} and (sparse_of(found).fill[image] == 0.5).all()
 
 
@@ -213,7 +205,7 @@ def test_a_scatter_keeps_its_list_when_it_makes_what_another_reads(device, scale
     options = PlanOptions(rematerialize=False, cache_static=False)
     cost = CPU.weighing(lanes=1, fetch=8.0, store=8.0, stage=stage)
     plan = build_plan(program, DeviceLimits(), shader_text, options, cost)
-    first, second = (s for s in plan.sub_stages if isinstance(s.work, Scatter))
+    first, second = (s for s in plan.sub_stages if isinstance(s.work, substage.Scatter))
     assert wave in {*first.outputs} and wave in {r.variable for r in second.reads}
     assert not sparse_of(first).fill
     assert [len(sparse_of(s).blocks.quiet) for s in (first, second)] == looked_at
@@ -262,7 +254,11 @@ def test_what_is_only_read_on_blocks_does_not_keep_a_shader_dense():
         )
     )
     step = build_plan(program, DeviceLimits(), shader_text).step.sub_stages
-    work = [s for s in step if s.domain.size == size and not isinstance(s.work, (Raster, ListBlocks))]
+    work = [
+        s
+        for s in step
+        if s.domain.size == size and not isinstance(s.work, (substage.Raster, substage.ListBlocks))
+    ]
     dense = [s for s in work if not sparse_of(s)]
     assert len(work) > 2 and max(len(s.functions) for s in dense) <= 2
 
@@ -299,7 +295,11 @@ def test_the_face_form_works_where_its_faces_are():
     (slope,) = gradient(F.sum(F.square(drawn.silhouette - target)), [position])
     program = simplify(Program({}, ((position, position - slope),)))
     sub_stages = build_plan(program, DeviceLimits(), shader_text).sub_stages
-    work = [s for s in sub_stages if s.domain.size == size and not isinstance(s.work, (Raster, ListBlocks))]
+    work = [
+        s
+        for s in sub_stages
+        if s.domain.size == size and not isinstance(s.work, (substage.Raster, substage.ListBlocks))
+    ]
     assert len(work) > 2 and all(sparse_of(s) for s in work)
 
 
