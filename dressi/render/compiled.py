@@ -15,6 +15,6 @@ def compiled(module: str, package: str, purpose: str) -> Any:
         return import_module(module)
     except (ImportError, OSError) as error:
         raise InputError(
-            f"{purpose} needs {package} ({error}); install it with `pip install {package.lower()}`, which compiles"
-            " it where there is no wheel for the machine (a C++ compiler is needed)"
+            f"{purpose} needs {package} ({error}); install it with `pip install {package.lower()}`, which"
+            " compiles it where there is no wheel for the machine (a C++ compiler is needed)"
         ) from None

@@ -190,7 +190,8 @@ class Parameter:
 
     @property
     def neutral(self) -> float | tuple[float, ...] | None:
-        """The texel of an image that has no effect, beside a factor of ``default``; None where there is none."""
+        """The texel of an image that has no effect, beside a factor of ``default``; None where there is
+        none."""
         return 1.0
 
     @property

@@ -21,10 +21,10 @@ class Noise:
     """Standard deviations: what a residual of 1 means.
 
     landmarks: pixels at 256 rows, in proportion at others.  jaw: times that for the landmarks of the jaw,
-    which detectors put onto the contour.  colour: linear light.  depth: millimetres.  mask: coverage.
-    pixels: how many independent pixels those of all views count as.  truncated: differences of depths, in
-    standard deviations, from which on they do not count.  light: of what the directional harmonics add,
-    relative to the even light.  zoom: of its logarithm. Raises InputError.
+    which detectors put onto the contour.  colour: linear light.  depth: millimetres.  mask: coverage. pixels:
+    how many independent pixels those of all views count as.  truncated: differences of depths, in standard
+    deviations, from which on they do not count.  light: of what the directional harmonics add, relative to
+    the even light.  zoom: of its logarithm. Raises InputError.
     """
 
     landmarks: float = 1.0

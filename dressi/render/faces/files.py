@@ -221,8 +221,8 @@ def load_landmarks(path: str | os.PathLike, size: tuple[int, int] | None = None)
         found = np.asarray(found, np.float64)
     if found.ndim not in (2, 3) or found.shape[-1] < 2 or found.shape[-2] not in COUNTS:
         raise InputError(
-            f"'{path}' has an array {found.shape}, not 68 points of Multi-PIE or 468 or 478 of MediaPipe; export all"
-            " points"
+            f"'{path}' has an array {found.shape}, not 68 points of Multi-PIE or 468 or 478 of MediaPipe;"
+            " export all points"
         )
     found = found[..., :2] if found.shape[-2] == POINTS else found[..., MEDIAPIPE, :2]
     if np.isinf(found).any():

@@ -22,11 +22,11 @@ from .model import Face, FaceModel
 METHODS = ("levenberg_marquardt", "adam")
 RATES = {"identity": 0.1, "expression": 0.03, "zoom": 0.005, "albedo": 0.05, "light": 0.05}
 TURN, SHIFT, GROWTH = 0.01, 0.8, 0.004
-"""Learning rates of Adam at first: of weights, and of the light relative to its brightness; of poses in radians
-and millimetres; of the size."""
+"""Learning rates of Adam at first: of weights, and of the light relative to its brightness; of poses in
+radians and millimetres; of the size."""
 FORCING, GAIN = 0.2, 1e-3
-"""In stages over pixels the linear system is solved roughly far from the solution, in a third of the iterations,
-and a stage ends when a step gains less than this share."""
+"""In stages over pixels the linear system is solved roughly far from the solution, in a third of the
+iterations, and a stage ends when a step gains less than this share."""
 GEOMETRY = ("identity", "expression", "pose", "zoom")
 
 
@@ -220,9 +220,9 @@ def fit_face(
 
     cameras, pictures, landmarks, depths, masks: as in ``FaceData``.  start: parameters near the solution;
     without it landmarks tell where the face is. Minimises equation 8 of Dressi (appendix B.3), landmarks,
-    colours, truncated depths, and the priors of the weights, in four stages: landmarks alone, twice; everything
-    in pictures of half the rows; everything. Raises InputError: no landmarks, a face that is not visible,
-    arrays that do not fit.
+    colours, truncated depths, and the priors of the weights, in four stages: landmarks alone, twice;
+    everything in pictures of half the rows; everything. Raises InputError: no landmarks, a face that is not
+    visible, arrays that do not fit.
 
     >>> ball = primitives.icosphere(1)
     >>> model = FaceModel(ball, identity=ball.positions[None] * 0.1, landmarks=np.arange(68) % 42)

@@ -122,7 +122,8 @@ class FaceGraph:
             inputs["brightness"] = number(1 / (brightness * self.noise.light))
         elif data.pictures is not None:
             raise InputError(
-                "this face model has no albedo, which pictures need; model.with_albedo(*procedural_albedo(model)) adds one"
+                "this face model has no albedo, which pictures need;"
+                " model.with_albedo(*procedural_albedo(model)) adds one"
             )
         if data.pictures is not None:
             inputs["pictures"] = (VEC3, data.pictures)
@@ -159,8 +160,8 @@ class FaceGraph:
     def values(
         self, data: FaceData, start: Face, read: Sequence[Variable] | None = None
     ) -> dict[Variable, np.ndarray]:
-        """Arrays to send for other data of the same kinds and sizes, and another start.  read: Variables whose
-        leaves count; default: the residuals made last. Raises InputError."""
+        """Arrays to send for other data of the same kinds and sizes, and another start.  read: Variables
+        whose leaves count; default: the residuals made last. Raises InputError."""
         inputs = self._inputs(data, start)
         if {*inputs} != {*self._leaves} or data.cameras.size != self.cameras.size:
             raise InputError(
@@ -219,8 +220,8 @@ class FaceGraph:
 
     @cached_property
     def colours(self) -> Variable:
-        """VEC3 list: the lit vertices. There are far more pixels than vertices, and light this smooth is linear
-        between them."""
+        """VEC3 list: the lit vertices. There are far more pixels than vertices, and light this smooth is
+        linear between them."""
         turn, _ = rotation_and_translation(self.motion)
         normals = turn @ vertex_normals(self.positions, list_leaf("corners", IVEC3, self.model.mesh.faces))
         return self.albedo * F.maximum(harmonic_irradiance(self._leaves["light"], normals), 0.0)
@@ -410,7 +411,8 @@ def start_motion(model: FaceModel, data: FaceData) -> np.ndarray:
         poses.append((landmark_error(data, known, points, motion), motion))
     if not poses:
         raise InputError(
-            "the landmarks of all views lie at one place or on one line, which tells no pose; detect them again"
+            "the landmarks of all views lie at one place or on one line, which tells no pose; detect them"
+            " again"
         )
     return min(poses, key=lambda pair: pair[0])[1]
 

@@ -327,7 +327,8 @@ def _smooth(points: np.ndarray) -> np.ndarray:
 
 
 def _places(model: FaceModel) -> list[tuple[np.ndarray, float, np.ndarray]]:
-    """For lips, brows, cheeks and beard: weights of vertices in [0, 1], deviation and colour of the absorbance."""
+    """For lips, brows, cheeks and beard: weights of vertices in [0, 1], deviation and colour of the
+    absorbance."""
     if model.landmarks is None or (model.landmarks < 0).any():
         return []
     points = model.mesh.positions

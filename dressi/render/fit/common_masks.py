@@ -4,10 +4,10 @@
    above the ground, are on the object; the others, and pixels whose rays miss the sphere, are background. For
    cameras that were given, points are those that pycolmap finds, if it is installed.
 2. Colours seen so far as object and as background give each pixel the odds of being object.
-3. In each picture, odds spread to neighbours of like colours: min sum w (q_i - q_j)^2 + sum c (q_i - p_i)^2. w
-   falls with the difference of colours, p is the odds as a share, c how sure they are (a random walker).
-4. The cells of a grid count that nearly all other pictures that see them hold for object. They correct the odds
-   of pixels whose rays meet such cells, or none; and from 2 again.
+3. In a picture, odds spread to neighbours of like colours: min sum w (q_i - q_j)^2 + sum c (q_i - p_i)^2.
+   w falls with the difference of colours, p is the odds as a share, c how sure they are (a random walker).
+4. Cells of a grid count that nearly all other pictures that see them hold for object. They correct the odds of
+   pixels whose rays meet such cells, or none; and from 2 again.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ def common_masks(calibration: Calibration, points: SparsePoints | None = None) -
     views = calibration.views
     if len(views) < FEWEST:
         raise InputError(
-            f"the photographs of '{calibration.path}' have no mask, and masks are found from {FEWEST} photographs or"
-            f" more; give {WAYS}"
+            f"the photographs of '{calibration.path}' have no mask, and masks are found from {FEWEST}"
+            f" photographs or more; give {WAYS}"
         )
     region = Region.of(calibration, sparse_points(calibration.model, views) if points is None else points)
     smalls = [_small(view, region.cells) for view in views]
@@ -210,8 +210,8 @@ def _covered(small: Small, chosen: np.ndarray, wide: int) -> np.ndarray:
 
 def _hints(smalls: Sequence[Small], shares: Sequence[np.ndarray], region: Region) -> list[np.ndarray]:
     """(h w,) odds of each picture by cells that nearly all pictures that see them hold for object: more where
-    rays meet such cells, less where they meet none, nor any that too few see. Holes of pictures count as object
-    here: a dark door before a dark background is missing in all of them."""
+    rays meet such cells, less where they meet none, nor any that too few see. Holes of pictures count as
+    object here: a dark door before a dark background is missing in all of them."""
     seen, held = (np.zeros(len(smalls[0].sees), np.int32) for _ in range(2))
     for small, share in zip(smalls, shares, strict=True):
         filled = np.asarray(binary_fill_holes((share > 0.5).reshape(small.shape))).reshape(-1)
@@ -229,7 +229,8 @@ def _hints(smalls: Sequence[Small], shares: Sequence[np.ndarray], region: Region
 
 
 def _place(view: View, shape: tuple[int, int], points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Flat indices (P,) of the pixels of points (P, 3), through the lens, and whether the picture has them."""
+    """Flat indices (P,) of the pixels of points (P, 3), through the lens, and whether the picture has
+    them."""
     camera, (height, width) = view.camera, shape
     at = points @ camera.rotation.T + camera.translation
     front = at[:, 2] > 1e-9
@@ -301,8 +302,8 @@ def _full(view: View, share: np.ndarray) -> np.ndarray:
 BINS, BLUR = 32, 0.5
 """Bins along each axis of CIELAB, and how far counts spread, in bins."""
 TILES, COARSE, ELSEWHERE = 8, 4, 0.2
-"""Tiles along each side of a picture, bins in one of theirs, and the least share that a colour of the background
-keeps where no background around has it."""
+"""Tiles along each side of a picture, bins in one of theirs, and the least share that a colour of the
+background keeps where no background around has it."""
 MOST_ODDS = 3.0
 """Most odds of a colour."""
 
@@ -344,7 +345,8 @@ def colour_odds(smalls: Sequence[Binned], shares: Sequence[np.ndarray]) -> list[
 
 
 def _around(small: Binned, share: np.ndarray) -> np.ndarray:
-    """(h w,) how often the background around a pixel has its colour, relative to the whole, ELSEWHERE to 1."""
+    """(h w,) how often the background around a pixel has its colour, relative to the whole, ELSEWHERE to
+    1."""
     height, width = small.shape
     y, x = np.mgrid[:height, :width]
     tile = (y * TILES // height * TILES + x * TILES // width).reshape(-1)
@@ -364,7 +366,8 @@ SEEN_SHARE = 3.0
 NOISE = 4.0
 """The noise threshold lies this many standard deviations of the background above its median."""
 PART, HOLE = 0.05, 0.01
-"""Parts smaller than this share of the largest are dropped, holes smaller than this share of a mask filled."""
+"""Parts smaller than this share of the largest are dropped, holes smaller than this share of a mask
+filled."""
 
 
 _XYZ = np.array(
@@ -418,8 +421,8 @@ def grown(value: np.ndarray, least: float, sure: float) -> np.ndarray:
 
 
 def sharpened(codes: np.ndarray, mask: np.ndarray, background: np.ndarray | None = None) -> np.ndarray:
-    """The mask with its outline moved to where a pixel, a linear mix of both sides, is half object. Only pixels
-    beside the outline change, or two pixels deep if the background (codes) is known."""
+    """The mask with its outline moved to where a pixel, a linear mix of both sides, is half object. Only
+    pixels beside the outline change, or two pixels deep if the background (codes) is known."""
     linear = to_linear_rgb(codes).astype(np.float32)
     inner, outer = (_eroded(part, 2) for part in (mask, ~mask))
     front, here = _means(linear, inner)
@@ -441,7 +444,8 @@ def _eroded(mask: np.ndarray, pixels: int) -> np.ndarray:
 
 
 def _means(image: np.ndarray, where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The Gaussian mean of the pixels of a mask (H, W) around each pixel, and their total weight, at most 1."""
+    """The Gaussian mean of the pixels of a mask (H, W) around each pixel, and their total weight, at most
+    1."""
     weight = gaussian_filter(where.astype(np.float32), 1.0)
     total = gaussian_filter(image * where[..., None], (1.0, 1.0, 0))
     return total / np.maximum(weight, 1e-6)[..., None], weight

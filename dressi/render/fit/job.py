@@ -1,4 +1,5 @@
-"""A fit: rounds of the shape, then the texture, then perhaps a material, with checkpoints and a way to stop."""
+"""A fit: rounds of the shape, then the texture, then perhaps a material, with checkpoints and a way to
+stop."""
 
 from __future__ import annotations
 
@@ -42,8 +43,8 @@ class FitJob:
 
     init: a mesh with UVs, in units of the world, to start from; its topology and details are kept. Without it
     the fit starts from what ``options.start`` says, which is refined from round to round.  folder: for
-    checkpoints, None for none.  measure: called with the name of each round that ends and its engine, which is
-    not read any more.  recovery: of a material, after the texture. Raises InputError.
+    checkpoints, None for none.  measure: called with the name of each round that ends and its engine, which
+    is not read any more.  recovery: of a material, after the texture. Raises InputError.
 
     timing, plans and texts tell of the rounds that ran so far.
     """
@@ -244,8 +245,8 @@ class FitJob:
         return found
 
     def _mended(self, number: int, before: Found, found: Found) -> Mesh:
-        """The mesh after a round: folds healed, or smoothed where faces stay, and holes of masks opened where the
-        round says so; a given topology is kept."""
+        """The mesh after a round: folds healed, or smoothed where faces stay, and holes of masks opened where
+        the round says so; a given topology is kept."""
         mesh = found.mesh
         if self.keeps_faces or number > len(self.rounds):
             return mesh

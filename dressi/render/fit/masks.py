@@ -82,8 +82,8 @@ class Background:
     def __post_init__(self) -> None:
         if not self.path.exists():
             raise InputError(
-                f"there is no '{self.path}' for --masks background; give a photograph of the background, or a folder"
-                " of them"
+                f"there is no '{self.path}' for --masks background; give a photograph of the background, or a"
+                " folder of them"
             )
 
     def __call__(self, view: View, codes: np.ndarray) -> np.ndarray:
@@ -104,8 +104,8 @@ class Background:
 
 
 def difference(codes: np.ndarray, background: np.ndarray) -> np.ndarray:
-    """(H, W) bool: where two pictures (H, W, C) differ by more than noise, cleaned. The noise is estimated at the
-    border of the picture, which should mostly show background."""
+    """(H, W) bool: where two pictures (H, W, C) differ by more than noise, cleaned. The noise is estimated at
+    the border of the picture, which should mostly show background."""
     change = gaussian_filter(lab(codes) - lab(background), (0.7, 0.7, 0))
     distance = np.linalg.norm(change, axis=-1)
     least = least_distance(distance)

@@ -38,8 +38,8 @@ from .graphs.term import BETAS
 NEIGHBOURS = 2
 """The nearest others of each known camera, towards which the search begins."""
 STEP = 8.0
-"""Most degrees between two poses, half of the way to a neighbour and as far away from it: for dino, poses were
-found from 4 degrees away within 2.4 degrees, from 9 within 6."""
+"""Most degrees between two poses, half of the way to a neighbour and as far away from it: for dino, poses
+were found from 4 degrees away within 2.4 degrees, from 9 within 6."""
 LEAST = 0.85
 """IoU of a mask with the outline of the shape, with which a camera counts as found."""
 
@@ -67,8 +67,8 @@ def placed(
 
 
 def between(cameras: Cameras, center: np.ndarray) -> np.ndarray:
-    """(S, 4, 4) world to camera: the cameras, and poses on the ways from each to its neighbours. On a way the axes
-    turn evenly, and the point ``center`` (3,) moves evenly as the camera sees it.
+    """(S, 4, 4) world to camera: the cameras, and poses on the ways from each to its neighbours. On a way the
+    axes turn evenly, and the point ``center`` (3,) moves evenly as the camera sees it.
 
     >>> from dressi.render.cameras.views import ring
     >>> cameras = ring(np.zeros(3), 1.0, 8, (8, 8))
@@ -170,8 +170,8 @@ class _Views:
     def losses(
         self, starts: int, rows: int, radius: Variable
     ) -> tuple[Variable, Variable, Variable, Variable]:
-        """The loss of each start (FLOAT 1x1, a tile for each of its views), and the leaves of the motion: base,
-        rotation, translation."""
+        """The loss of each start (FLOAT 1x1, a tile for each of its views), and the leaves of the motion:
+        base, rotation, translation."""
         (width, height), tiles = self.cameras.size, starts * len(self.cameras)
         part = min(1.0, rows / height)
         size = max(round(width * part), 8), max(round(height * part), 8)
@@ -226,7 +226,8 @@ class _Views:
     def descend(
         self, bases: np.ndarray, plan: Descent, make_engine: MakeEngine
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Motions (S, 4, 4) after the steps, without the shift to the middle, and their losses (S,) at the end."""
+        """Motions (S, 4, 4) after the steps, without the shift to the middle, and their losses (S,) at the
+        end."""
         views = len(self.cameras)
         radius = Variable(FLOAT, name="radius")
         loss, base, rotation, translation = self.losses(len(bases), plan.rows, radius)
@@ -345,8 +346,8 @@ def _views_given(mesh: Mesh, cameras: Any, masks: Any, colours: Any, look: dict[
 def _middle(cameras: Cameras, masks: np.ndarray, area: float) -> np.ndarray:
     """(3,): the point nearest to the rays through the middles of the masks.
 
-    With one view, or views along one line, the distance follows from Cauchy's formula: the mean projected area
-    of a convex body, whose hull has this area, is a quarter of its surface.
+    With one view, or views along one line, the distance follows from Cauchy's formula: the mean projected
+    area of a convex body, whose hull has this area, is a quarter of its surface.
     """
     origins, directions = mask_rays(masks >= 0.5, cameras)
     far = []

@@ -188,8 +188,8 @@ def write_results(
 
 
 def _shown(facts: list[dict[str, Any]], views: Observations, shown: np.ndarray) -> list[dict[str, Any]]:
-    """Facts of the views of a sheet, with where they are seen from: ``eye``, ``forward`` and ``up`` in the world and
-    ``fov``, the vertical field of view in degrees."""
+    """Facts of the views of a sheet, with where they are seen from: ``eye``, ``forward`` and ``up`` in the
+    world and ``fov``, the vertical field of view in degrees."""
     poses = []
     for k in shown.tolist():
         camera = views.cameras[k]
@@ -201,7 +201,8 @@ def _shown(facts: list[dict[str, Any]], views: Observations, shown: np.ndarray) 
 
 @contextmanager
 def _all_or_nothing(folder: Path, files: Sequence[str]) -> Iterator[Path]:
-    """A temporary folder whose files replace those of ``folder`` at the end of the block. Raises InputError."""
+    """A temporary folder whose files replace those of ``folder`` at the end of the block. Raises
+    InputError."""
     temporary: str | None = None
     try:
         with locked(folder):
@@ -246,7 +247,8 @@ def light_facts(light: LightSource) -> dict[str, Any]:
 
 
 def write_losses(path: Path, losses: list[tuple[str, float]]) -> None:
-    """CSV with the columns step, phase, loss. Each loss is that before the update of its step, with all digits."""
+    """CSV with the columns step, phase, loss. Each loss is that before the update of its step, with all
+    digits."""
     _write_table(path, ("step", "phase", "loss"), ((k, *pair) for k, pair in enumerate(losses)))
 
 
@@ -267,7 +269,8 @@ def _write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any
 
 
 def moves(found: Cameras, given: Cameras) -> dict[str, Any]:
-    """How far cameras moved, for a report. degrees: rotation.  distance: between centres, in units of the world."""
+    """How far cameras moved, for a report. degrees: rotation.  distance: between centres, in units of the
+    world."""
     away = np.linalg.norm(found.centers - given.centers, axis=1)
     angles = turns(found, given)
     return {
@@ -345,7 +348,8 @@ def confidence(mesh: Mesh, views: Observations, drawn: np.ndarray, make_engine: 
 
 
 def shown_confidence(mesh: Mesh, values: np.ndarray) -> Mesh:
-    """The mesh with values in [0, 1] as colours of its vertices, from red over yellow to green, without texture."""
+    """The mesh with values in [0, 1] as colours of its vertices, from red over yellow to green, without
+    texture."""
     codes = np.stack([np.clip(2 - 2 * values, 0, 1), np.clip(2 * values, 0, 1), 0.1 + 0 * values], axis=1)
     plain = Mesh(mesh.positions, mesh.faces, name="confidence")
     return replace(plain, colors=srgb_to_linear(0.9 * codes), color_faces=mesh.faces)
@@ -392,10 +396,10 @@ def _angles(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 class Score:
     """Quality of a result in N views. masks, colors: the rendered images.
 
-    iou, psnr, ssim: over the masks of the views.  plain: the PSNR without the exposures that the fit knows, or
-    expects, of the views.  inside: PSNR over their ``interior``, for which small errors of the masks do not
-    matter.  exposed, exposed_inside: both with a gain of each view and channel that is solved for, as pictures
-    of other exposures are compared. NaN where there are no such pixels.  gains: (N, 3) of the codes.
+    iou, psnr, ssim: over the masks of the views.  plain: the PSNR without the exposures that the fit knows,
+    or expects, of the views.  inside: PSNR over their ``interior``, for which small errors of the masks do
+    not matter.  exposed, exposed_inside: both with a gain of each view and channel that is solved for, as
+    pictures of other exposures are compared. NaN where there are no such pixels.  gains: (N, 3) of the codes.
     """
 
     iou: float

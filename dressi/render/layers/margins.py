@@ -214,6 +214,6 @@ def check_layered(form: Form, node: str = "") -> None:
         able = ", ".join(f"'{other.name}'" for other in LAYERED)
         what = f"node '{node}' is transparent, and the" if node else "the"
         raise InputError(
-            f"{what} {form.name} form draws no transparent surfaces, because its soft faces overlap along every"
-            f" edge of the mesh; take form={able}"
+            f"{what} {form.name} form draws no transparent surfaces, because its soft faces overlap along"
+            f" every edge of the mesh; take form={able}"
         )

@@ -62,8 +62,8 @@ class Summed(Transparent):
 
 
 def draw_summed(form: Form, mesh: DrawnMesh, opaque: int, **options: Any) -> Summed:
-    """The picture of a mesh whose faces from number ``opaque`` on are transparent, drawn by ``summed_layers``.
-    form: of the opaque faces, with its options. Raises InputError."""
+    """The picture of a mesh whose faces from number ``opaque`` on are transparent, drawn by
+    ``summed_layers``. form: of the opaque faces, with its options. Raises InputError."""
     solid = form.draw(replace(mesh, face_count=opaque), **options) if opaque else None
     hard = covered(mesh.face)
     return Summed(hard, hard if solid is None else solid.silhouette, mesh, opaque, solid)
@@ -125,8 +125,8 @@ def _depths(mesh: DrawnMesh, chosen: Variable) -> tuple[Variable, Variable]:
 # Absorbance along a ray, and what its moments tell of how it is distributed (``layers.moments``).
 
 BIAS, SPREAD = 5e-5, (0.0, 0.375, 0.0, 0.375)
-"""How far moments are moved to those of a spread distribution, and these. Single precision needs it: less loses
-digits, more is less exact."""
+"""How far moments are moved to those of a spread distribution, and these. Single precision needs it: less
+loses digits, more is less exact."""
 OWN = 0.25
 """How much of the absorbance at z lies before it."""
 LEAST = 1e-8

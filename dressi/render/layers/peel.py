@@ -47,7 +47,8 @@ class Peeled:
 
     @cached_property
     def missed(self) -> Variable:
-        """FLOAT mask: there are more transparent faces before the opaque one than layers, and they are left out."""
+        """FLOAT mask: there are more transparent faces before the opaque one than layers, and they are left
+        out."""
         return covered(_next(self.mesh, self.opaque, self.solid, self.layers[-1]))
 
     @property

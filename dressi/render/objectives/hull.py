@@ -203,7 +203,8 @@ def _largest(grid: np.ndarray) -> np.ndarray:
 
 
 def labelled(mask: np.ndarray, structure: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers of the connected parts of a bool array, from 1 on, 0 outside; and the size of each number."""
+    """The numbers of the connected parts of a bool array, from 1 on, 0 outside; and the size of each
+    number."""
     number = np.zeros(mask.shape, dtype=np.int32)
     label(mask, structure, output=number)
     return number, np.bincount(number.reshape(-1))
@@ -244,7 +245,8 @@ def _silhouette(
             place += np.clip(depth * slope[:, None] + offset, 0, side - 1).astype(np.int32)
         return depth, grid.reshape(-1)[place]
 
-    # Most rays miss the hull. Between samples a cell of the coarse grid apart a ray passes no cell but theirs and their neighbours.
+    # Most rays miss the hull. Between samples a cell of the coarse grid apart a ray passes no cell but theirs
+    # and their neighbours.
     coarse = grid.reshape(len(grid) // _POOL, _POOL, len(grid) // _POOL, _POOL, -1, _POOL).max((1, 3, 5))
     near_hull = binary_dilation(coarse > 0, np.ones((3, 3, 3)))
     apart = int(np.ceil(3**0.5 * len(coarse)))
@@ -268,8 +270,8 @@ def _kinds(
     outside: list[np.ndarray], inside: list[np.ndarray], cameras: Cameras, points: np.ndarray, reach: float
 ) -> np.ndarray:
     """(P,) uint8: 0 where nothing within `reach` of a point (P, 3) can lie in the hull, 2 where all of it
-    does, else 1. outside, inside: ``_distances`` to pixels that carve nothing, and to those that are not known
-    to be covered."""
+    does, else 1. outside, inside: ``_distances`` to pixels that carve nothing, and to those that are not
+    known to be covered."""
     alive, sure = np.arange(len(points)), np.ones(len(points), dtype=bool)
     for to_covered, to_open, camera in zip(outside, inside, cameras, strict=True):
         # Row by row: arrays of one coordinate each are several times as fast as one of short rows.

@@ -66,8 +66,8 @@ def _weighted(values: Variable, weight: Like | None, reduction: str, components:
 
 
 def reduced(values: Variable, count: int | Variable, reduction: str) -> Variable:
-    """FLOAT 1x1: the sum of all texels and tiles of ``values`` (FLOAT), for "mean" over ``count``, their number
-    or total weight. Raises InputError."""
+    """FLOAT 1x1: the sum of all texels and tiles of ``values`` (FLOAT), for "mean" over ``count``, their
+    number or total weight. Raises InputError."""
     if reduction not in ("sum", "mean"):
         raise InputError(f"reduction is 'sum' or 'mean', not {reduction!r}")
     total = F.sum(values)

@@ -70,7 +70,8 @@ def interior(masks: np.ndarray, targets: np.ndarray, rim: float = RIM) -> np.nda
 
 def code_gains(images: np.ndarray, targets: np.ndarray, inside: np.ndarray) -> np.ndarray:
     """(N, 3) factors of the sRGB codes of each view and channel of linear images (N, H, W, 3) that bring them
-    nearest to linear targets over the pixels ``inside`` (N, H, W), by least squares. 1 where nothing is inside.
+    nearest to linear targets over the pixels ``inside`` (N, H, W), by least squares. 1 where nothing is
+    inside.
 
     >>> images = np.full((1, 4, 4, 3), 0.5)
     >>> code_gains(images, images, np.ones((1, 4, 4), bool)).tolist()
@@ -137,7 +138,8 @@ def _inside(images: np.ndarray, targets: np.ndarray, masks: np.ndarray) -> np.nd
     shape, inside = np.shape(images), np.asarray(masks) >= 0.5
     if shape != np.shape(targets) or shape[:3] != inside.shape:
         raise InputError(
-            f"images, targets and masks must be of one size, not {shape}, {np.shape(targets)} and {inside.shape}"
+            f"images, targets and masks must be of one size, not {shape}, {np.shape(targets)} and"
+            f" {inside.shape}"
         )
     if not inside.any():
         raise InputError("the target masks are empty, so there is nothing to compare; check the masks")

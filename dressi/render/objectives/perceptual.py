@@ -68,8 +68,8 @@ class Features:
                 scales[int(match[1])] = values.astype(np.float32)
         if not found:
             raise InputError(
-                "the weights are those of no network that is known here: there is no 'features.0.weight' of VGG or"
-                " AlexNet and no 'net.slice1.0.weight' of LPIPS"
+                "the weights are those of no network that is known here: there is no 'features.0.weight' of"
+                " VGG or AlexNet and no 'net.slice1.0.weight' of LPIPS"
             )
         _check(found)
         numbers = sorted(found)

@@ -131,7 +131,8 @@ def _rows(matrix: Matrix, name: str, room: Room | None = None) -> Rows:
 
 
 class SparseRows(PixelFunction):
-    """Base of the two Functions below: sums over the entries of the rows of ``matrix``, 0 beyond the last row.
+    """Base of the two Functions below: sums over the entries of the rows of ``matrix``, 0 beyond the last
+    row.
 
     Inputs: values list, offsets INT list, entries VEC2 list. Linear in the values; asking for a derivative by
     the entries raises GraphError.  length: 0, or how many entries of a row make a partial sum, which the
@@ -245,8 +246,8 @@ class SparseProduct(SparseRows):
 
 
 class SparseDifference(SparseRows):
-    """For a symmetric matrix, at entry i the sum of m_ij (x_j - x_i). It is its own transpose. Differences are
-    formed first, so no digits cancel when the values are far from the origin.
+    """For a symmetric matrix, at entry i the sum of m_ij (x_j - x_i). It is its own transpose. Differences
+    are formed first, so no digits cancel when the values are far from the origin.
 
         weights 1 along a triangle 0-1-2:  y0 = (x1 - x0) + (x2 - x0),  d(sum g_i y_i) / dx0 = -2 g0 + g1 + g2
     """

@@ -46,8 +46,8 @@ def find_cameras(
     """Cameras of the photographs in a folder, by structure from motion on the processor.
 
     into: a folder that the model is written to, or read from if it was made of the same files before.  own:
-    whether each photograph has intrinsics of its own, instead of one for each camera, size and zoom.
-    ordered: whether they were taken one after the other.  tell: what is done now.  stop: polled; true raises
+    whether each photograph has intrinsics of its own, instead of one for each camera, size and zoom. ordered:
+    whether they were taken one after the other.  tell: what is done now.  stop: polled; true raises
     ``Interrupted``.
 
     The world has y up (``guess_world``). Raises InputError, with what helps, if most photographs get no
@@ -99,7 +99,8 @@ def _key(pictures: Sequence[Picture], own: bool) -> dict[str, Any]:
 
 
 def _table(pictures: Sequence[Picture], models: Models) -> list[dict[str, Any]]:
-    """For each photograph: whether it has a camera, its features, and those that other photographs confirm."""
+    """For each photograph: whether it has a camera, its features, and those that other photographs
+    confirm."""
     placed = models.names
     return [
         {
@@ -155,8 +156,8 @@ def partial(pictures: Sequence[Picture], models: Models) -> list[str]:
     if others:
         counts = ", ".join(str(len(group)) for group in others)
         notes.append(
-            f"the photographs fall into {1 + len(others)} groups that show nothing in common, and the largest is"
-            f" taken; the others have {counts}: add photographs between them"
+            f"the photographs fall into {1 + len(others)} groups that show nothing in common, and the largest"
+            f" is taken; the others have {counts}: add photographs between them"
         )
     return notes
 
@@ -181,16 +182,17 @@ def cure(models: Models, missing: Sequence[int]) -> str:
     shared = float(np.median(matches.max(1, initial=0) / np.maximum(counts, 1)))
     if features < PLAIN:
         return (
-            f"they have few features ({features:.0f}): they are blurred, or show little texture. Take them sharp,"
-            " and stand the object on a printed sheet or a newspaper that does not move with respect to it"
+            f"they have few features ({features:.0f}): they are blurred, or show little texture. Take them"
+            " sharp, and stand the object on a printed sheet or a newspaper that does not move with respect"
+            " to it"
         )
     if links < 1 or shared < SHARED:
         return (
-            "they show little that other photographs show: they hardly overlap, or are blurred. Take photographs at"
-            " most 15 degrees apart, all around, without moving the object"
+            "they show little that other photographs show: they hardly overlap, or are blurred. Take"
+            " photographs at most 15 degrees apart, all around, without moving the object"
         )
     return (
-        "what they share with others agrees with no place of the camera: the object has moved between photographs,"
-        " or the camera stayed or only turned. Move the camera around an object that stays, 10 to 15 degrees at a"
-        " time"
+        "what they share with others agrees with no place of the camera: the object has moved between"
+        " photographs, or the camera stayed or only turned. Move the camera around an object that stays, 10"
+        " to 15 degrees at a time"
     )

@@ -1,4 +1,5 @@
-"""Structure from motion with pycolmap: features of photographs, their matches, a model of cameras and points."""
+"""Structure from motion with pycolmap: features of photographs, their matches, a model of cameras and
+points."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ LARGE = 40
 ``STRIDE``-th with all of those."""
 STRIDE, OVERLAP = 4, 8
 TWICE = 10
-"""Photographs of one camera that its principal point is found from; of fewer it is the middle of the picture."""
+"""Photographs of one camera that its principal point is found from; of fewer it is the middle of the
+picture."""
 OFF = 0.06
 """Most that the principal point may be off the middle, in widths of the picture."""
 WIDER = 3
@@ -50,7 +52,8 @@ PLACE_MATCHES, PLACE_SHARE = 12, 0.15
 """Of a thorough search, what the mapping starts from (matches and degrees between two photographs), and what
 it places a photograph by (matches with points, and their share of all its matches)."""
 TRIALS = 6
-"""Mappings of a thorough search from other random numbers: the first pair of photographs decides the shape."""
+"""Mappings of a thorough search from other random numbers: the first pair of photographs decides the
+shape."""
 
 Tell = Callable[[str], None]
 Poll = Callable[[], bool]
@@ -86,8 +89,8 @@ def library() -> Any:
         import pycolmap  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise InputError(
-            "--cameras auto needs the library pycolmap: pip install 'dressi[photos]'; or give cameras with the"
-            " photographs, see `dressi fit --help`"
+            "--cameras auto needs the library pycolmap: pip install 'dressi[photos]'; or give cameras with"
+            " the photographs, see `dressi fit --help`"
         ) from None
     pycolmap.logging.minloglevel = 3  # it counts every feature on stderr
     return pycolmap
@@ -251,7 +254,8 @@ def _mapped(colmap: Any, run: Any, work: Path, thorough: bool, seed: int) -> lis
 
 
 def _refined(colmap: Any, run: Any, model: Any) -> Any:
-    """The model with principal points that its photographs agree on; as it is if these are far off the middle."""
+    """The model with principal points that its photographs agree on; as it is if these are far off the
+    middle."""
     counts = Counter(image.camera_id for image in model.images.values())
     if min(counts.values()) < TWICE:
         return model
@@ -373,7 +377,8 @@ def triangulate(
 ) -> SparsePoints:
     """Points in the world of a calibration, with the indices of its views that see them.
 
-    tell: what is done now.  stop: polled; true raises ``Interrupted``. Raises InputError, also without pycolmap.
+    tell: what is done now.  stop: polled; true raises ``Interrupted``. Raises InputError, also without
+    pycolmap.
     """
     colmap, views = library(), calibration.views
     pictures = [Picture(view.image.name, view.image, view.camera.size, Exif()) for view in views]

@@ -76,8 +76,8 @@ def list_pictures(folder: Path) -> list[Picture]:
             break
     if len(files) < FEWEST:
         raise InputError(
-            f"'{folder}' has {len(files)} photographs, and cameras are found of {FEWEST} or more; add photographs"
-            " from other sides, 20 to 60 in all"
+            f"'{folder}' has {len(files)} photographs, and cameras are found of {FEWEST} or more; add"
+            " photographs from other sides, 20 to 60 in all"
         )
     root = folder.resolve()
     masks = [folder / place for place in MASK_FOLDERS if (folder / place).is_dir()]
@@ -188,8 +188,8 @@ def chosen_frames(video: Path, into: Path) -> tuple[Path, str]:
     chosen = choose(sharpness, motion)
     if len(chosen) == 0:
         raise InputError(
-            f"the camera of '{video}' hardly moves: things in its picture move by {motion.sum():.0%} of the width"
-            f" in {len(motion)} frames. Walk around the object slowly, all the way"
+            f"the camera of '{video}' hardly moves: things in its picture move by {motion.sum():.0%} of the"
+            f" width in {len(motion)} frames. Walk around the object slowly, all the way"
         )
     shutil.rmtree(into, ignore_errors=True)
     try:
@@ -203,8 +203,8 @@ def chosen_frames(video: Path, into: Path) -> tuple[Path, str]:
             picture = Image.fromarray(_upright(frame.to_ndarray(format="rgb24"), frame))
             picture.save(into / f"{number:06d}.jpg", quality=95)
     said = (
-        f"{len(chosen)} of {len(motion)} frames of '{video.name}' are used, the sharpest at equal distances along"
-        " the way of the camera"
+        f"{len(chosen)} of {len(motion)} frames of '{video.name}' are used, the sharpest at equal distances"
+        " along the way of the camera"
     )
     write_json(facts, {"key": key, "said": said})
     return into, said
@@ -253,7 +253,8 @@ def _looked_through(video: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def moved(before: np.ndarray, now: np.ndarray) -> float:
-    """Pixels that things in a grey picture (H, W) have moved by: the median of its tiles, by phase correlation."""
+    """Pixels that things in a grey picture (H, W) have moved by: the median of its tiles, by phase
+    correlation."""
     height, width = (side // TILES for side in before.shape)
     window = np.hanning(height)[:, None] * np.hanning(width)
     moves = []
@@ -274,7 +275,8 @@ def _frames(video: Path) -> Iterator[Any]:
         import av  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise InputError(
-            f"reading the video '{video}' needs PyAV: pip install 'dressi[images]'; or give a folder of its frames"
+            f"reading the video '{video}' needs PyAV: pip install 'dressi[images]'; or give a folder of its"
+            " frames"
         ) from None
     try:
         with av.open(str(video)) as container:

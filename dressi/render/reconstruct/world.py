@@ -10,7 +10,8 @@ import numpy as np
 from ..cameras.views import DISTANCE
 
 ROLL = 4.0
-"""The horizontal axes of pictures lie in a plane if they spread across it this many times less than along it."""
+"""The horizontal axes of pictures lie in a plane if they spread across it this many times less than along
+it."""
 STEEPEST = 25.0
 """Degrees between the normal of the ground and the upward direction of the pictures."""
 THICK = 0.01
@@ -22,8 +23,8 @@ TRIALS = 500
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """x -> scale * rotation @ x + translation takes the reconstruction to a world with y up.  said: how it was
-    found, a sentence."""
+    """x -> scale * rotation @ x + translation takes the reconstruction to a world with y up.  said: how it
+    was found, a sentence."""
 
     scale: float
     rotation: np.ndarray
@@ -61,8 +62,8 @@ def guess_world(centers: np.ndarray, rotations: np.ndarray, ups: np.ndarray, poi
     rotation = np.stack([np.cross(up, front), up, front])
     scale = DISTANCE / distance
     said = (
-        f"{said}; one unit is 1/{DISTANCE:g} of the distance of the cameras: photographs do not show the size of"
-        " things"
+        f"{said}; one unit is 1/{DISTANCE:g} of the distance of the cameras: photographs do not show the size"
+        " of things"
     )
     return World(scale, rotation, -scale * rotation @ focus, said)
 

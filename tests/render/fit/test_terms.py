@@ -311,8 +311,8 @@ def standing_torus(around: int, across: int) -> Mesh:
 
 @pytest.fixture(scope="module")
 def torus_seen() -> tuple[Cameras, np.ndarray]:
-    """The torus from around: some views look through it. Masks are of points inside, so dense that no pixel is
-    left out."""
+    """The torus from around: some views look through it. Masks are of points inside, so dense that no pixel
+    is left out."""
     mesh = standing_torus(64, 32)
     cameras = ring(np.zeros(3), float(np.abs(mesh.positions).max()), 8, (64, 64))
     grid = Grid.around(mesh.bounds(), 110)

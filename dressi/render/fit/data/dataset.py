@@ -163,8 +163,8 @@ def mesh_dataset(
         raise InputError(f"mesh '{mesh.name}' covers no pixel of any view; {_remedy(mesh, radius, size[1])}")
     if len(train.cameras) < views:
         warnings.warn(
-            f"mesh '{mesh.name}' covers no pixel of {views - len(train.cameras)} of {views} views, which see it"
-            " edge-on; they are left out",
+            f"mesh '{mesh.name}' covers no pixel of {views - len(train.cameras)} of {views} views, which see"
+            " it edge-on; they are left out",
             stacklevel=2,
         )
     held_out = pictures(held_out_ring(center, radius, size))
@@ -197,7 +197,8 @@ def _remedy(mesh: Mesh, radius: float, rows: int) -> str:
     extent = float(np.sort(np.ptp(mesh.positions @ axes.T, axis=0))[-2])
     pixel = 2 * DISTANCE * radius * float(np.tan(np.radians(FOV_Y / 2))) / rows
     if extent > 2 * pixel:
-        return "it is flat and all views see it edge-on: give --views 6 or more, or a mesh that has some thickness"
+        flat = "it is flat and all views see it edge-on"
+        return f"{flat}: give --views 6 or more, or a mesh that has some thickness"
     thin = f"it is {extent:.2g} units thin where a pixel is {pixel:.2g} wide"
     wanted = np.ceil(2 * pixel / max(extent, 1e-300) * rows)
     if wanted <= LARGEST_SIZE:
@@ -206,7 +207,8 @@ def _remedy(mesh: Mesh, radius: float, rows: int) -> str:
 
 
 def photo_dataset(photos: Photos, hold_out: bool = True) -> Dataset:
-    """Photographs, every fourth held out unless none is to be. Raises InputError if no training view is left."""
+    """Photographs, every fourth held out unless none is to be. Raises InputError if no training view is
+    left."""
     center, radius = sphere_of(photos.bounds)
 
     def part(index: np.ndarray) -> Observations:
@@ -229,8 +231,8 @@ def photo_dataset(photos: Photos, hold_out: bool = True) -> Dataset:
 
 @dataclass(frozen=True)
 class Progress:
-    """done, total: steps of all phases.  iou, psnr: of the training views at the last look (``Quality``), None
-    before.  doing: what happens now, for people."""
+    """done, total: steps of all phases.  iou, psnr: of the training views at the last look (``Quality``),
+    None before.  doing: what happens now, for people."""
 
     phase: str
     done: int
@@ -278,11 +280,13 @@ class FitResult(Figures):
     earlier_s: float = 0.0
     """Seconds spent in the runs that this one resumed."""
     quality: list[Quality] = field(default_factory=list)
-    """IoU and PSNR of the training views from time to time, of earlier runs too; empty where nobody watched."""
+    """IoU and PSNR of the training views from time to time, of earlier runs too; empty where nobody
+    watched."""
     light: LightSource | None = None
     """What the result is lit by, where its material was recovered; None: colours are as they are, unlit."""
     exposures: np.ndarray | None = None
-    """(N,) factors of the linear light of the training views, if exposures were recovered with the material."""
+    """(N,) factors of the linear light of the training views, if exposures were recovered with the
+    material."""
     gains: np.ndarray | None = None
     """(N, 3) factors of the sRGB codes of the training views, with the texture; None without exposures."""
     steered: list[tuple[int, str, float]] = field(default_factory=list)
@@ -318,7 +322,8 @@ class Parts:
     def note(self, start: int = 1) -> str | None:
         """A sentence that says what a mesh with this many connected components cannot reach, with the cure;
         None if nothing."""
-        cure = "fit each object by itself, or give --init a mesh of as many parts, such as a sphere about where each is"
+        each = "fit each object by itself"
+        cure = f"{each}, or give --init a mesh of as many parts, such as a sphere about where each is"
         here = f"apart in {self.apart} of {self.views} views"
         surface = "one closed surface" if start == 1 else f"a surface of {start} parts"
         bridged = f"the fit makes {surface}, which leaves out some of them or joins them by bridges"
@@ -332,7 +337,8 @@ class Parts:
             return None
         what = f"the target has {self.components} connected components"
         if self.apart == 0:
-            return f"{what} that touch or hide each other in all views: the fit makes {surface} around all of them"
+            hidden = f"{what} that touch or hide each other in all views"
+            return f"{hidden}: the fit makes {surface} around all of them"
         return f"{what}, {here}: {bridged}; {cure}"
 
     def as_dict(self) -> dict[str, Any]:

@@ -38,7 +38,8 @@ class Learned(NamedTuple):
 
 def learned(dataset: Dataset) -> Learned:
     """The arrays of the training views. A single view is used twice: so values of a view always have another
-    domain than shared values, and one view gets the same plan as many. The losses are means and stay the same."""
+    domain than shared values, and one view gets the same plan as many. The losses are means and stay the
+    same."""
     train = dataset.train
     depths = None if train.depths is None else train.depths / dataset.radius
     views = Learned(dataset.matrices, train.masks, train.colors, train.known, depths)

@@ -30,7 +30,8 @@ def with_charts(mesh: Mesh, texture_size: int) -> Mesh:
 
 
 def charted(mesh: Mesh, size: tuple[int, int]) -> np.ndarray:
-    """(H, W) bool: texels that faces of the mesh touch in a texture of ``size`` (W, H); coordinates repeat."""
+    """(H, W) bool: texels that faces of the mesh touch in a texture of ``size`` (W, H); coordinates
+    repeat."""
     assert mesh.uvs is not None and mesh.uv_faces is not None
     width, height = size
     corners = mesh.uvs[mesh.uv_faces]
@@ -45,7 +46,8 @@ def charted(mesh: Mesh, size: tuple[int, int]) -> np.ndarray:
 
 
 def dilated(texture: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """The texture (H, W, C) with every texel that is not ``inside`` (H, W) equal to the nearest one that is."""
+    """The texture (H, W, C) with every texel that is not ``inside`` (H, W) equal to the nearest one that
+    is."""
     return texture if inside.all() or not inside.any() else texture[_nearest(inside)]
 
 
@@ -56,8 +58,9 @@ Compare = Callable[[Variable, Variable, Variable | None], Variable]
 texel."""
 
 SIMILARITY, PERCEPTUAL = 0.2, 0.003
-"""Weights of one minus structural similarity beside .8 of the absolute differences, and of the perceptual distance
-beside the squared ones, which keep the colours. More, such as .02, draws patterns that the features miss."""
+"""Weights of one minus structural similarity beside .8 of the absolute differences, and of the perceptual
+distance beside the squared ones, which keep the colours. More, such as .02, draws patterns that the features
+miss."""
 
 
 def _similarity(codes: Variable, target: Variable, weight: Variable | None) -> Variable:
@@ -83,9 +86,9 @@ COARSEST = 8
 
 
 class Pyramid:
-    """A texture of ``size`` (W, H) as a sum: each level has twice the texels of the one before along each side, to
-    which that is enlarged bilinearly. A level carries what is common to many texels, so that a gradient at some
-    of them moves the others too.
+    """A texture of ``size`` (W, H) as a sum: each level has twice the texels of the one before along each
+    side, to which that is enlarged bilinearly. A level carries what is common to many texels, so that a
+    gradient at some of them moves the others too.
 
     start: (C,), the value of all texels at first, or (H, W, C), an image of that size; C is 1 to 4.
     """
@@ -158,12 +161,14 @@ def rim_weights(
 
 
 def fringe(images: np.ndarray, masks: np.ndarray, known: np.ndarray | None = None) -> float:
-    """Pixels by which masks (N, H, W) are wider than the object, by linear photographs (N, H, W, 3); 0 or more.
+    """Pixels by which masks (N, H, W) are wider than the object, by linear photographs (N, H, W, 3); 0 or
+    more.
 
-    For the pixels 1, 2, ... ``DEEP`` inside of a rim, the share of the background is the median of where their
-    light lies between that of the nearest pixel farther inside (0) and of the nearest one ``BEYOND`` the rim
-    (1); the shares are summed. What texture alone makes of as many pixels farther inside is taken off. Where
-    object and background look alike, a rim says nothing; where they do everywhere, the result is 0.
+    For the pixels 1, 2, ... ``DEEP`` inside of a rim, the share of the background is the median of where
+    their light lies between that of the nearest pixel farther inside (0) and of the nearest one ``BEYOND``
+    the rim (1); the shares are summed. What texture alone makes of as many pixels farther inside is taken
+    off. Where object and background look alike, a rim says nothing; where they do everywhere, the result is
+    0.
 
     >>> masks = np.repeat([[[0.0] * 6 + [1.0] * 14]], 20, axis=1)
     >>> images = np.where(np.arange(20) < 8, 0.0, 0.5)[:, None] * np.ones((1, 20, 20, 3))

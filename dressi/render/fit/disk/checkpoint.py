@@ -44,10 +44,10 @@ _ARRAYS = {
 @dataclass
 class Checkpoint:
     """round: number of the current round; the last one is the texture round.  step: steps done in it.  state:
-    of the engine in that round.  mesh, views, maps: what the round began with: the mesh with its UVs, (N, 4, 4)
-    world to camera in units of the scene if poses are learned, and arrays such as those of the material.
-    losses: of all steps so far, with the number of their round.  quality: number of steps, IoU, and PSNR (NaN:
-    none) at each look.  seconds: time spent.  key: of the task, see ``task_key``.
+    of the engine in that round.  mesh, views, maps: what the round began with: the mesh with its UVs, (N, 4,
+    4) world to camera in units of the scene if poses are learned, and arrays such as those of the material.
+    losses: of all steps so far, with the number of their round.  quality: number of steps, IoU, and PSNR
+    (NaN: none) at each look.  seconds: time spent.  key: of the task, see ``task_key``.
     """
 
     key: str
@@ -127,9 +127,9 @@ class Checkpoint:
             raise Damaged("has other cameras")
 
     def check_mesh(self, topology: Mesh, fixed: bool) -> None:
-        """Raise Damaged unless the mesh fits its round. topology: the start mesh, subdivided as in that round.
-        fixed: whether the topology cannot change because the start mesh was given. Otherwise the mesh must have
-        no empty faces or unused vertices."""
+        """Raise Damaged unless the mesh fits its round. topology: the start mesh, subdivided as in that
+        round. fixed: whether the topology cannot change because the start mesh was given. Otherwise the mesh
+        must have no empty faces or unused vertices."""
         assert self.mesh is not None
         a, b, c = self.mesh.faces.T
         if fixed and not np.array_equal(self.mesh.faces, topology.faces):
@@ -353,8 +353,9 @@ Started = tuple[Mesh, bool]
 
 
 class Keeper:
-    """Writes the checkpoint of a running fit into a folder, and tolerates a full disk; without a folder nothing is
-    kept. A checkpoint that this object has neither written nor read belongs to another fit and is renamed first.
+    """Writes the checkpoint of a running fit into a folder, and tolerates a full disk; without a folder
+    nothing is kept. A checkpoint that this object has neither written nor read belongs to another fit and is
+    renamed first.
     """
 
     def __init__(self, folder: Path | None):
@@ -381,8 +382,8 @@ class Keeper:
         return made
 
     def load(self, key: str, steps: Sequence[int], views: int | None, most_bytes: int) -> Checkpoint:
-        """The checkpoint to resume from. steps: of each round.  views: number of learned poses, or None. Raises
-        InputError."""
+        """The checkpoint to resume from. steps: of each round.  views: number of learned poses, or None.
+        Raises InputError."""
         if self.folder is None:
             raise InputError("this fit has no folder with a checkpoint to resume; give it one")
         point = Checkpoint.load(self.folder, key, most_bytes)

@@ -135,7 +135,8 @@ def _acquire(folder: Path) -> int | None:
 
 
 def _release(path: Path, handle: int) -> None:
-    """Removes the file while it is locked, so that it is not another fit's. Windows cannot remove an open one."""
+    """Removes the file while it is locked, so that it is not another fit's. Windows cannot remove an open
+    one."""
     if sys.platform == "win32":
         os.close(handle)
     with contextlib.suppress(OSError):

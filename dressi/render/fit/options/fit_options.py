@@ -46,8 +46,9 @@ class FitOptions:
     )
     lit: bool = option(
         False,
-        "Whether pictures show a lit mesh whose material is recovered afterwards. Highlights move over a surface,"
-        " and a shape that followed them would get dents: only outlines move it then, in the texture round too.",
+        "Whether pictures show a lit mesh whose material is recovered afterwards. Highlights move over a"
+        " surface, and a shape that followed them would get dents: only outlines move it then, in the texture"
+        " round too.",
         PICTURES,
         command=False,
     )
@@ -58,8 +59,8 @@ class FitOptions:
         "auto",
         "What to start from: hull, the visual hull of the masks, which has their parts and holes; stereo, the"
         " surface within it on which pictures agree, which has concavities too; sphere; or auto: stereo where"
-        " enough photographs agree, else the hull, but the sphere where there are fewer than four views or the"
-        " masks contradict each other.",
+        " enough photographs agree, else the hull, but the sphere where there are fewer than four views or"
+        " the masks contradict each other.",
         SHAPE,
         choices=STARTS,
     )
@@ -80,22 +81,23 @@ class FitOptions:
     peels: int = option(3, "Layers that the face form of HardSoftRas peels.", SHAPE, least=1, most=8)
     colours: bool | None = option(
         None,
-        "The shape follows colours, too, not only outlines: they show concavities that no outline shows. Default:"
-        " as the outer form, which can; with --refine-poses only once the poses are found; not with --depth, nor"
-        " for a --target whose material is recovered with --optimize.",
+        "The shape follows colours, too, not only outlines: they show concavities that no outline shows."
+        " Default: as the outer form, which can; with --refine-poses only once the poses are found; not with"
+        " --depth, nor for a --target whose material is recovered with --optimize.",
         SHAPE,
         term=Colours,
     )
     depth: bool = option(
         False,
-        "The shape follows depth pictures, too: 16-bit PNG or .npy files in the folder 'depth' of --photos, named"
-        " as the photographs; distances along the optical axis, 0 where unknown.",
+        "The shape follows depth pictures, too: 16-bit PNG or .npy files in the folder 'depth' of --photos,"
+        " named as the photographs; distances along the optical axis, 0 where unknown.",
         SHAPE,
         term=Depths,
     )
     consistency: float = option(
         0.0,
-        "Weight of the angles between neighbouring faces, such as 0.001: for shapes of flat parts and creases.",
+        "Weight of the angles between neighbouring faces, such as 0.001: for shapes of flat parts and"
+        " creases.",
         SHAPE,
         least=0,
         most=1e12,
@@ -112,20 +114,20 @@ class FitOptions:
     )
     remesh: bool | None = option(
         None,
-        "Whether the faces follow the shape while it is optimised: edges are split, collapsed and flipped, and"
-        " folds made anew; by default not with --refine-poses. A mesh given with --init keeps its faces.",
+        "Whether the faces follow the shape while it is optimised: edges are split, collapsed and flipped,"
+        " and folds made anew; by default not with --refine-poses. A mesh given with --init keeps its faces.",
         SHAPE,
     )
     refine_poses: bool = option(
         False,
-        "Learn the cameras' poses, too, of photographs that are learned from: for calibrations that are a little"
-        " wrong.",
+        "Learn the cameras' poses, too, of photographs that are learned from: for calibrations that are a"
+        " little wrong.",
         SHAPE,
     )
     texture_size: int | None = option(
         None,
-        "Texels along each side of the texture. Default: by the size, at most 1024; more for --photos, 1024 for"
-        " 320 columns.",
+        "Texels along each side of the texture. Default: by the size, at most 1024; more for --photos, 1024"
+        " for 320 columns.",
         TEXTURE,
         least=1,
         most=1 << 16,
@@ -141,7 +143,8 @@ class FitOptions:
     )
     exposure: bool | None = option(
         None,
-        "Find a brightness and white balance for each picture along with the texture. Default: for photographs.",
+        "Find a brightness and white balance for each picture along with the texture. Default: for"
+        " photographs.",
         TEXTURE,
     )
     joint: bool = option(

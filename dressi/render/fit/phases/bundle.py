@@ -70,8 +70,8 @@ WORSE = 1.5
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """What is compared, (N, H, W) each. codes: means of the sRGB codes.  masks: bool.  distances: signed, to the
-    outlines, in pixels."""
+    """What is compared, (N, H, W) each. codes: means of the sRGB codes.  masks: bool.  distances: signed, to
+    the outlines, in pixels."""
 
     codes: np.ndarray
     masks: np.ndarray
@@ -119,9 +119,9 @@ def adjusted(
     details: bool = False,
     stop: Callable[[], bool] = lambda: False,
 ) -> tuple[Mesh, Cameras] | None:
-    """The mesh and the cameras, both in units of the scene, that explain the pictures better; as they were where
-    colours do not agree better afterwards, and with fewer than ``LEAST_VIEWS`` views; None after ``stop()``,
-    which is polled at each step.
+    """The mesh and the cameras, both in units of the scene, that explain the pictures better; as they were
+    where colours do not agree better afterwards, and with fewer than ``LEAST_VIEWS`` views; None after
+    ``stop()``, which is polled at each step.
 
     masks: (N, H, W), covered from 1/2 on.  colors: (N, H, W, 3) linear, on black.  known: (N, H, W) bool, the
     valid pixels of the masks; None if all are.  details: whether the mesh has details that smoothing would
@@ -196,7 +196,8 @@ class Bundle:
         heights = np.clip(moves[poses:, None], -FARTHEST, FARTHEST)
         self.mesh = self.mesh.moved(self.mesh.positions + heights * normals)
         cameras = []
-        # An increment of a pose: a turn about the origin of the scene, then a shift, in the camera's own axes.
+        # An increment of a pose: a turn about the origin of the scene, then a shift, in the camera's own
+        # axes.
         for camera, move in zip(self.cameras, moves[:poses].reshape(-1, 6), strict=True):
             rotation = Rotation.from_rotvec(move[:3]).as_matrix() @ camera.rotation
             cameras.append(replace(camera, rotation=rotation, translation=camera.translation + move[3:]))
@@ -235,7 +236,8 @@ def inner_edges(mesh: Mesh) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Depths:
-    """Depth images of a mesh whose vertices and cameras move: one graph that draws all views; ``close`` it."""
+    """Depth images of a mesh whose vertices and cameras move: one graph that draws all views; ``close``
+    it."""
 
     def __init__(self, mesh: Mesh, cameras: Cameras, make_engine: MakeEngine):
         self._position = list_leaf("position", VEC3, mesh.positions)
@@ -299,7 +301,8 @@ def shades(normals: np.ndarray, point: np.ndarray, view: np.ndarray, value: np.n
 
 @dataclass(frozen=True, eq=False)
 class Projected:
-    """P points in a camera. place: (P, 2) pixels.  at: (P, 3) in the camera's axes; the third is the depth."""
+    """P points in a camera. place: (P, 2) pixels.  at: (P, 3) in the camera's axes; the third is the
+    depth."""
 
     camera: Camera
     place: np.ndarray
@@ -323,8 +326,8 @@ class Projected:
         return map_coordinates(image, self.place.T[::-1] - 0.5, order=1, mode="nearest")
 
     def slopes(self, image: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Derivatives of what the points see in an image (H, W): (P,) how steep it is, by pixels; (P, 6) by an
-        increment of the pose (``cameras.pose``); (P, 3) by motions of the points in the scene."""
+        """Derivatives of what the points see in an image (H, W): (P,) how steep it is, by pixels; (P, 6) by
+        an increment of the pose (``cameras.pose``); (P, 3) by motions of the points in the scene."""
         down, right = (self.look_up(part) for part in np.gradient(image))
         steep = np.hypot(right, down)
         depth = self.at[:, 2:]
@@ -351,8 +354,8 @@ def projected(camera: Camera, points: np.ndarray) -> Projected:
 CLEAR = 0.3
 """Least cosine between the normal and the direction to the camera of points that are compared."""
 STEP, NEAR = 0.03, 0.02
-"""Radii of the scene, beside the slope of a surface that is just ``CLEAR``: differences of the depths around a
-pixel at a contour, and of the depths of a point and its pixel where the point is hidden."""
+"""Radii of the scene, beside the slope of a surface that is just ``CLEAR``: differences of the depths around
+a pixel at a contour, and of the depths of a point and its pixel where the point is hidden."""
 BORDER = 3
 """Pixels at the border of the pictures that are left out."""
 REACH, SOFT = 6.0, 1.0
@@ -402,7 +405,8 @@ class Samples:
 def visible(
     mesh: Mesh, samples: Samples, cameras: Cameras, depths: np.ndarray, masks: np.ndarray
 ) -> list[tuple[np.ndarray, Projected, np.ndarray]]:
-    """For each view: the points that it sees away from contours (M,), where, and their cosines to the camera (M,).
+    """For each view: the points that it sees away from contours (M,), where, and their cosines to the camera
+    (M,).
 
     depths: (N, H, W) of the mesh, 0 where there is none.  masks: (N, H, W) bool, where colours are known.
     """
@@ -435,8 +439,8 @@ def blurred(codes: np.ndarray, masks: np.ndarray, sigma: float) -> np.ndarray:
 def colours_alike(
     mesh: Mesh, samples: Samples, seen: Sequence[tuple[np.ndarray, Projected, np.ndarray]], codes: np.ndarray
 ) -> Equations:
-    """A point of the surface has one colour in all pictures, up to the light of each (``shades``).  codes: (N, H,
-    W). The colours of the points, their means, are eliminated. Large residuals count less."""
+    """A point of the surface has one colour in all pictures, up to the light of each (``shades``).  codes:
+    (N, H, W). The colours of the points, their means, are eliminated. Large residuals count less."""
     normals, own = mesh.vertex_normals(), samples.of(mesh.vertex_normals())
     own = own / np.maximum(np.linalg.norm(own, axis=1, keepdims=True), 1e-12)
     times = np.bincount(np.concatenate([index for index, _, _ in seen]), minlength=len(own))

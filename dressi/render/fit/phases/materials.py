@@ -1,8 +1,10 @@
-"""Material, light and exposure of a known shape, from its pictures: ``MaterialFit``.
+"""Material, light and exposure of a known shape, from its pictures.
 
-views = Observations(cameras, masks, colours)
-found = MaterialFit(mesh, views, MaterialOptions("albedo,roughness"), Environment(sky), DressiAD).run()
-save_mesh("result.glb", found.mesh)
+``MaterialFit`` finds them for a mesh and its views:
+
+    views = Observations(cameras, masks, colours)
+    found = MaterialFit(mesh, views, MaterialOptions("albedo,roughness"), Environment(sky), DressiAD).run()
+    save_mesh("result.glb", found.mesh)
 """
 
 from __future__ import annotations

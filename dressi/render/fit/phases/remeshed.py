@@ -42,11 +42,13 @@ def refined(mesh: Mesh, faces: int) -> Mesh:
 LEAST_HOLE = 0.01
 """Least area of a hole, as a share of its mask. Smaller holes are probably errors of the mask."""
 CLOSED = 0.002
-"""A hole counts as closed if this share of the mesh's volume lies in it, deeper than half a cell of the grid."""
+"""A hole counts as closed if this share of the mesh's volume lies in it, deeper than half a cell of the
+grid."""
 HOLE_CELLS = 72
 """Cells of the grid along the longest side of the mesh."""
 HOLE_BLUR = 0.7
-"""Smoothing of the field, in cells: removes bridges and tunnels that are left where cones do not quite meet."""
+"""Smoothing of the field, in cells: removes bridges and tunnels that are left where cones do not quite
+meet."""
 EVENINGS = ((0.5, -0.53),) * 4
 """Factors of Taubin smoothing (1995) for the new vertices: decimation leaves long faces."""
 
@@ -126,17 +128,18 @@ HEALING = 32
 PUSH = 0.3
 """How far ``healed`` moves vertices of inverted faces outward in an iteration, in lengths of their edges."""
 CELLS, CELLS_OF_PIXEL = 256, 4
-"""Most cells of the grid, along the longest side of the mesh, on which a folded surface is made anew, and most
-for a pixel of the longer side of the pictures: smaller cells hold nothing that these have shown."""
+"""Most cells of the grid, along the longest side of the mesh, on which a folded surface is made anew, and
+most for a pixel of the longer side of the pictures: smaller cells hold nothing that these have shown."""
 BLUR = 0.5
 """Smoothing of the field in cells."""
 THICK = 1.0
 """Cells that a new surface has on either side of folds, and near them."""
 SPECKS = 2e-5
-"""Parts of a smaller share of the volume are leftovers of folds; larger ones are limbs that folds have cut."""
+"""Parts of a smaller share of the volume are leftovers of folds; larger ones are limbs that folds have
+cut."""
 AVERAGED, BACK, LEAST = 3, 0.7, 0.1
-"""Iterations in which ``unfolded_from`` averages moves, the share of moves of folds that it leaves in each later
-one, and the share below which they go back entirely."""
+"""Iterations in which ``unfolded_from`` averages moves, the share of moves of folds that it leaves in each
+later one, and the share below which they go back entirely."""
 RINGS = 10
 """Iterations of it after which vertices farther around folds go back too."""
 KEPT = 0.985
@@ -176,8 +179,8 @@ def healed(mesh: Mesh, *, pixels: int = CELLS, tries: int = HEALING) -> Mesh:
     move outward, which brings the sides back, and vertices of all folds move half-way to the mean of their
     neighbours. After every four iterations one more ring of vertices moves. A new surface bounds the same
     solid: the points around which the given surface winds, inverted parts included, and those near its folds,
-    which else would cut limbs. Details below a cell of the grid are lost, topology and vertices change, and the
-    new surface may have a few folds of its own.
+    which else would cut limbs. Details below a cell of the grid are lost, topology and vertices change, and
+    the new surface may have a few folds of its own.
 
     pixels: of the longer side of the pictures that the mesh was fitted to.
     """
@@ -219,7 +222,8 @@ def _mending(
 
 
 def unfolded_from(mesh: Mesh, before: Mesh) -> Mesh:
-    """A closed mesh whose folds are undone, after its vertices moved from those of ``before``, of the same faces.
+    """A closed mesh whose folds are undone, after its vertices moved from those of ``before``, of the same
+    faces.
 
     At first the moves of the vertices of folds are averaged with those of their neighbours, by half in each
     iteration, which undoes the folds of single vertices. Then they go back a part of their way in each

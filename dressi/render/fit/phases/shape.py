@@ -139,7 +139,8 @@ class ShapeRound(Round):
         return set(traversal.leaves([self.loss, *(image for image in self._shown if image is not None)]))
 
     def _remesh(self, engine: Engine, lists: SpareLists) -> None:
-        """Remesh the present shape. Values of vertices and the optimizer's moments of them are carried over."""
+        """Remesh the present shape. Values of vertices and the optimizer's moments of them are carried
+        over."""
         state, names = engine.state(), {leaf.name for leaf in self.of_vertices}
         own = [name for name in state if name in names or owner(name) in names]
         fields = {name: lists.rows(state[name], self.mesh).astype(np.float64) for name in own}

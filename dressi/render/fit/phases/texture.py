@@ -32,10 +32,10 @@ from .remeshed import unfolded_from
 from .shape import smoothed
 
 SMOOTHNESS, OF_PHOTOGRAPHS = 8e-7, 1e-7
-"""Weight of the roughness of the texture, and for photographs. Without it, where views disagree because of errors
-of the shape, texels would take arbitrary values whose mixture fits. Photographs are many, and have details of a
-pixel: the larger weight left a third of the variance of the finest, the smaller one a half. For six drawn views
-the smaller one costs half a decibel in others."""
+"""Weight of the roughness of the texture, and for photographs. Without it, where views disagree because of
+errors of the shape, texels would take arbitrary values whose mixture fits. Photographs are many, and have
+details of a pixel: the larger weight left a third of the variance of the finest, the smaller one a half. For
+six drawn views the smaller one costs half a decibel in others."""
 
 PARTS = 2.0
 """Of a pixel, over one of which the texture of photographs is filtered. Results are drawn with several
@@ -66,19 +66,20 @@ class TextureRound(Round):
     """L2 of colours, by Adam: the texture of a shape, or shape and texture together.
 
     The texture is a ``Pyramid`` of sRGB codes, filtered in linear light over the footprint of each pixel and
-    compared as codes. While vertices move, whole pictures are compared, masks and colours on black, blended at
-    outlines and inner contours by the share of the pixel that each side covers (the antialias form). The mip
-    level is a constant there: a vertex moves for what its texels show, not to blur them. Otherwise the colours
-    are those at the centres of pixels, compared over the pixels of the masks that the mesh covers.
+    compared as codes. While vertices move, whole pictures are compared, masks and colours on black, blended
+    at outlines and inner contours by the share of the pixel that each side covers (the antialias form). The
+    mip level is a constant there: a vertex moves for what its texels show, not to blur them. Otherwise the
+    colours are those at the centres of pixels, compared over the pixels of the masks that the mesh covers.
 
-    mesh: with UVs, in units of the scene.  colors: (N, H, W, 3) linear, on black.  batch: number of random views
-    in each step; 0 for all, or ``VIEWS`` if vertices move.  exposure: each channel of a view has its own factor
-    on the codes, kept near 1, and 1 in the geometric mean over the views; ``gains`` reads them.  loss: one of
-    ``LOSSES``, by which colours are compared.  shape: whether vertices move too.  fringe: pixels by which masks
-    of photographs are wider than the object: colours of their rims (``rim_weights``) move outlines, but change
-    neither texture nor exposures; None where masks are exact.  known: (N, H, W), valid pixels of the masks.
-    rest: (V, 3), the shape whose details the Laplacian preserves; without it the Laplacian smooths.  factors:
-    what a person may change meanwhile.  parts: of the area of a pixel, over one of which the texture is filtered.
+    mesh: with UVs, in units of the scene.  colors: (N, H, W, 3) linear, on black.  batch: number of random
+    views in each step; 0 for all, or ``VIEWS`` if vertices move.  exposure: each channel of a view has its
+    own factor on the codes, kept near 1, and 1 in the geometric mean over the views; ``gains`` reads them.
+    loss: one of ``LOSSES``, by which colours are compared.  shape: whether vertices move too.  fringe: pixels
+    by which masks of photographs are wider than the object: colours of their rims (``rim_weights``) move
+    outlines, but change neither texture nor exposures; None where masks are exact.  known: (N, H, W), valid
+    pixels of the masks. rest: (V, 3), the shape whose details the Laplacian preserves; without it the
+    Laplacian smooths.  factors: what a person may change meanwhile.  parts: of the area of a pixel, over one
+    of which the texture is filtered.
     """
 
     name = "texture"

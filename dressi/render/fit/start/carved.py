@@ -57,7 +57,8 @@ class Small:
         return marked(self.matrices, points.astype(np.float32), self.masks.shape[1:])
 
     def missed(self, silhouettes: np.ndarray) -> np.ndarray:
-        """(N, h, w) bool: pixels entirely inside a mask that are not in, nor beside, silhouettes (N, h, w)."""
+        """(N, h, w) bool: pixels entirely inside a mask that are not in, nor beside, silhouettes (N, h,
+        w)."""
         near = np.asarray(binary_dilation(silhouettes, np.ones((1, 3, 3))), dtype=bool)
         return (self.masks > 0.999) & self.known & ~near
 
@@ -156,7 +157,8 @@ def needed(inside: np.ndarray, grid: Grid, small: Small) -> np.ndarray:
 
 
 def near_cells(cells: np.ndarray, distance: float) -> np.ndarray:
-    """bool array like ``cells``: the cells at most this distance, in cells and below 11, from one that is set.
+    """bool array like ``cells``: the cells at most this distance, in cells and below 11, from one that is
+    set.
 
     The squared distance is a minimum along one axis after the other. Bytes are enough for it, as only small
     ones count, and much faster than the distance transform of SciPy.
@@ -290,7 +292,8 @@ class Cones:
         return np.stack([self.field(view, points.astype(np.float32)) for view in range(len(self))])
 
     def hull(self, points: np.ndarray, least: float = -np.inf) -> np.ndarray:
-        """(P,) the least field of all cones, positive inside the hull; below ``least`` only an upper bound."""
+        """(P,) the least field of all cones, positive inside the hull; below ``least`` only an upper
+        bound."""
         field = self.domain(points)
         for first in range(0, len(points), CHUNK):
             alive = np.arange(first, min(first + CHUNK, len(points)))
@@ -302,8 +305,8 @@ class Cones:
         return field
 
     def on(self, grid: Grid) -> np.ndarray:
-        """(X, Y, Z) field of the hull on a grid: interpolated from a grid COARSE times as wide where the surface
-        is farther away than a cell of that."""
+        """(X, Y, Z) field of the hull on a grid: interpolated from a grid COARSE times as wide where the
+        surface is farther away than a cell of that."""
         wide = tuple((count - 2) // COARSE + 2 for count in grid.shape)
         step = COARSE * grid.step
         points = Grid(grid.origin, step, (wide[0], wide[1], wide[2])).points().reshape(-1, 3)
@@ -344,8 +347,8 @@ class Hull:
     def of(
         cls, matrices: np.ndarray, masks: np.ndarray, known: np.ndarray | None = None, box: np.ndarray = SCENE
     ) -> Hull:
-        """The hull of masks (N, H, W), valid where known (N, H, W) is true.  matrices: (N, 4, 4) from units of
-        the scene to clip space.  box: (2, 3) around the object, in these units."""
+        """The hull of masks (N, H, W), valid where known (N, H, W) is true.  matrices: (N, 4, 4) from units
+        of the scene to clip space.  box: (2, 3) around the object, in these units."""
         cones, small = Cones.of(matrices, masks, known, box), Small.of(matrices, masks, known)
         found = Agreement.of(cones, small)
         if not found.agree or found.box is None:
@@ -372,6 +375,6 @@ class Hull:
             if mesh is not None and len(mesh.faces) <= MOST_FACES * faces:
                 return unfolded(mesh)
         raise InputError(
-            f"the visual hull of the masks is too rough for a closed mesh of {faces} faces: check the masks, or give"
-            " --start sphere"
+            f"the visual hull of the masks is too rough for a closed mesh of {faces} faces: check the masks,"
+            " or give --start sphere"
         )

@@ -116,8 +116,8 @@ def hull_of(dataset: Dataset, options: FitOptions) -> Hull | None:
             ("mask", "contradicts", "is", "it") if len(names) == 1 else ("masks", "contradict", "are", "them")
         )
         warnings.warn(
-            f"the {mask} of {_listed(names)} {contradict} the others and {are} left out of the visual hull that the"
-            f" fit starts from; check {them} and the camera",
+            f"the {mask} of {_listed(names)} {contradict} the others and {are} left out of the visual hull"
+            f" that the fit starts from; check {them} and the camera",
             stacklevel=6,
         )
     if not asked and hull.small.iou(hull.points()) <= hull.small.iou(_ball(dataset.start(0))):

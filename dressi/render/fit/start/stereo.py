@@ -1,4 +1,5 @@
-"""Stereo as a start of a fit: plane sweep, semi-global matching, checks between views, fusion with the hull."""
+"""Stereo as a start of a fit: plane sweep, semi-global matching, checks between views, fusion with the
+hull."""
 
 from __future__ import annotations
 
@@ -57,9 +58,9 @@ VOTES, ASKED = 2, 8
 @dataclass(frozen=True, eq=False)
 class DepthMap:
     """Depths of the part of a view, (H, W) each. depth: along the optical axis, in units of the scene.  sure:
-    bool, where it is known.  step: depth from a plane to the next.  weight: EDGE where windows look over a jump
-    in depth or the rim of the mask, else 1.  doubt: likely error in planes: scores that lack much of 1, or
-    hardly change from plane to plane, say little."""
+    bool, where it is known.  step: depth from a plane to the next.  weight: EDGE where windows look over a
+    jump in depth or the rim of the mask, else 1.  doubt: likely error in planes: scores that lack much of 1,
+    or hardly change from plane to plane, say little."""
 
     depth: np.ndarray
     sure: np.ndarray
@@ -129,7 +130,8 @@ def refined(
 
 
 def smoothed(one: DepthMap, inside: np.ndarray) -> np.ndarray:
-    """(H, W) inverse depths of a map without steps from plane to plane: means over neighbours of like depth."""
+    """(H, W) inverse depths of a map without steps from plane to plane: means over neighbours of like
+    depth."""
     inverse = np.where(inside, 1 / one.depth, 0)
     spacing = SIMILAR * one.step / one.depth**2
     smooth = np.where(inside, median_filter(inverse, 5), 0)
@@ -145,7 +147,8 @@ def smoothed(one: DepthMap, inside: np.ndarray) -> np.ndarray:
             total += share * other
             weight += share
         smooth = np.where(weight > 0, total / np.maximum(weight, 1e-9), smooth)
-    # Finer pictures are interpolated from these: outside of the mask, pixels are as deep as the nearest inside.
+    # Finer pictures are interpolated from these: outside of the mask, pixels are as deep as the nearest
+    # inside.
     nearest = np.asarray(distance_transform_edt(~inside, return_distances=False, return_indices=True))
     return smooth[tuple(nearest)] if inside.any() else smooth
 
@@ -393,7 +396,8 @@ def repaired(field: np.ndarray, hull: np.ndarray, grid: Grid, views: Views) -> n
 def _missing(
     field: np.ndarray, hull: np.ndarray, grid: Grid, views: Views, k: int, shell: np.ndarray
 ) -> np.ndarray:
-    """(P, 3) the cells that cover what view k lacks. shell: (S, 3) the cells inside that border the outside."""
+    """(P, 3) the cells that cover what view k lacks. shell: (S, 3) the cells inside that border the
+    outside."""
     column, row, z = views.projected(k, grid.origin + grid.step * shell)
     pixel, there = views.pixels(column, row, z)
     covered = np.zeros(views.crop[::-1], bool)
@@ -497,9 +501,9 @@ def stereo_start(dataset: Dataset, hull: Hull, faces: int, make_engine: MakeEngi
     share = sum(int(one.sure.sum()) for one in maps.values()) / max(inside, 1)
     if share < least:
         raise InputError(
-            f"depths of {len(maps)} pictures agree at {100 * share:.0f} % of the pixels of their masks, less than"
-            f" {100 * least:.0f} %: stereo needs texture, the same light in all pictures, and views 10 to 30 degrees"
-            " apart"
+            f"depths of {len(maps)} pictures agree at {100 * share:.0f} % of the pixels of their masks, less"
+            f" than {100 * least:.0f} %: stereo needs texture, the same light in all pictures, and views 10"
+            " to 30 degrees apart"
         )
     field = fused(views, maps, hull.field, hull.grid)
     field = repaired(field, hull.field, hull.grid, views)
@@ -668,7 +672,8 @@ class Views:
         return move @ self.K[k]
 
     def beside(self, middle: np.ndarray) -> np.ndarray:
-        """(N, N - 1) the other views by the angle to each view, seen from a point (3,); those too near last."""
+        """(N, N - 1) the other views by the angle to each view, seen from a point (3,); those too near
+        last."""
         away = self.centres - middle
         away = away / np.linalg.norm(away, axis=1, keepdims=True)
         angle = np.degrees(np.arccos(np.clip(away @ away.T, -1, 1)))
