@@ -10,7 +10,7 @@ from dressi.cli.bench.names import CASES, peers_text
 from dressi.cli.interrupt import imports
 from dressi.errors import InputError
 
-OF_COMMAND = ("case", "predicted", "device_model", "measure", "out", "fresh")
+OF_COMMAND = ("case", "predicted", "device_model", "measure", "against", "out", "fresh")
 """Arguments that say what is done with a case, and are no options of one."""
 OF_ONE_CASE = ("peer", "cold", "json_file", "channels", "kernel", "depthwise")
 """Options of a case that `bench all` does not hand on."""
@@ -73,6 +73,12 @@ def bench(
             "--measure", help="With `model`: run the case on --device, and compare with its own model."
         ),
     ] = False,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            help="With `model`: compare with a file of measured Stages, as --measure --json writes it; without CASE all of its cases."
+        ),
+    ] = None,
     device: Annotated[
         str | None, typer.Option(help="Vulkan device, by name or index; `all` for every one there is.")
     ] = None,
@@ -120,6 +126,7 @@ def bench(
             "cold": cold,
             "device_model": device_model,
             "measure": measure,
+            "against": against,
         }
         check_all(predicted, refused)
         with imports():
@@ -131,7 +138,13 @@ def bench(
         raise InputError(
             f"{'--fresh' if out is None else '--out'} belongs to `bench all`; --json FILE keeps the results of one"
         )
-    check_model(case, predicted, device_model, measure)
+    if against is not None and case == "model":
+        with imports():
+            from dressi.cli.bench.against import run_against
+
+        run_against(against, predicted, record=device_model, limits=profile)
+        return 0
+    check_model(case, predicted, device_model, measure or against is not None)
     request = Request.parse(predicted or case, **options)
     if predicted is None:
         run_bench(request)

@@ -39,7 +39,7 @@ from dressi.render.objectives.metrics import iou
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.limits import PROFILES, UNBOUNDED, DeviceLimits, profile
 from dressi.vk.plan.model import records
-from dressi.vk.plan.model.records import CPU, DESKTOP, RECORDS, TILER
+from dressi.vk.plan.model.records import CPU, DATA_CENTRE, DESKTOP, RECORDS, TILER
 from dressi.vk.plan.options import DEFAULT
 from dressi.vk.plan.predict.stages import predict, step_bytes
 from dressi.vk.plan.predict.work import Invocation, Load, Shader, Stores
@@ -588,12 +588,42 @@ def test_recomputed_values_count_for_every_texel_that_asks():
     assert each.reads == 2 and each.operations == 2 * square.operations + 2 * shift.operations + 2
 
 
-def test_time_is_the_larger_of_work_and_chain_by_rounds_of_lanes():
-    each = Invocation(100.0, 0.0, 50.0, 50.0)
-    one, many = Load(1, each).seconds(DESKTOP), Load(100 * DESKTOP.lanes, each).seconds(DESKTOP)
-    assert one == max(50 * DESKTOP.fetch_latency, 100 * DESKTOP.operation)
-    assert many == pytest.approx(max(100 * 100 * DESKTOP.operation, 50 * DESKTOP.fetch_latency))
-    assert Load(1, each).seconds(CPU) == max(50 * CPU.fetch_latency, 100 * CPU.operation)
+def test_wide_devices_wait_beside_their_work_and_cpu_drivers_inside_of_it():
+    each = Invocation(100.0, 0.0, 50.0, 40.0)
+    waits = 50 * DESKTOP.fetch_latency  # of the loop, in which each fetch waits
+    for count in (1, 100 * DESKTOP.lanes):
+        work = max(count, DESKTOP.lanes) * 100 / DESKTOP.fragment_rate
+        assert Load(count, each).seconds(DESKTOP) == pytest.approx(work + waits)
+    assert Load(1, each).seconds(CPU) == max(40 * CPU.fetch_latency, 100 * CPU.operation)
+    few, more = (Load(n * CPU.lanes + 1, Invocation(1e6)).seconds(CPU) for n in (0, 1))
+    assert more == pytest.approx(2 * few), "a second round"
+    drawn = Load(1, each, draws=3).seconds(DATA_CENTRE) - Load(1, each).seconds(DATA_CENTRE)
+    assert drawn == pytest.approx(DATA_CENTRE.raster + 3 * DATA_CENTRE.draw)
+
+
+def test_predictions_stand_beside_a_file_of_measured_stages(tmp_path: Path):
+    (result,) = bench_model("image_fitting", tmp_path, "--size", "16", "--device-model", "data_centre")
+    for stage in result["stages"]:
+        stage["measured"] = 3e-5
+    result["stages"].append({**result["stages"][0], "functions": "Other"})
+    file = tmp_path / "measured.json"
+    file.write_text(
+        json.dumps({"cases": {"image_fitting": [result], "unknown": [result | {"case": "unknown"}]}})
+    )
+    shown = run("bench", "model", "--against", file)
+    assert shown.returncode == 0 and "predicted by 'data_centre'" in shown.stdout
+    assert "1 of 3 measured Stages are otherwise in today's plans" in shown.stdout
+    for content, word in (
+        ("{", "cannot be read"),
+        ("[1]", "no file of measured Stages"),
+        ("[]", "measure again"),
+    ):
+        file.write_text(content)
+        refused = run("bench", "model", "--against", file)
+        assert refused.returncode == 2 and word in refused.stderr
+    file.write_text(json.dumps([result]))
+    refused = run("bench", "model", "texture", "--against", file)
+    assert refused.returncode == 2 and "it has image_fitting" in refused.stderr
 
 
 def test_each_kind_of_storage_has_its_own_rate():

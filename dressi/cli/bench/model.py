@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -48,21 +49,27 @@ def run_model(request: Request, *, record: str | None, measure: bool) -> list[di
     if measure:
         results = _beside_measurement(request, record)
     else:
-        target = record_named(record, request.profile)
-        results = [
-            _result(request, target, label, settings, predict(plan, target.model))
-            for label, settings, plan in _plans(request, target)
-        ]
+        results = predictions(request, record, request.profile)
     print_predictions(request.case, results)
     if request.json_file is not None:
         write_json(request.json_file, results)
     return results
 
 
+def predictions(request: Request, record: str | None, limits: str | None) -> list[dict[str, Any]]:
+    """What --json lists for the steps of a case, for the device of a record and a profile of limits. Raises DressiErrors."""
+    target = record_named(record, limits)
+    return [
+        _result(request, target, label, settings, predict(plan, target.model))
+        for label, settings, plan in _plans(request, target)
+    ]
+
+
 def _plans(request: Request, target: PlanFor) -> Iterator[tuple[str, dict[str, Any], Plan]]:
     """Label, settings and plan of each step of the case."""
     if request.case != "fit":
-        for trial in trials_of(request, without_values):
+        # The limits and the model are the target's, which the profile is a part of.
+        for trial in trials_of(replace(request, profile=None), without_values):
             size = "x".join(map(str, trial.work.settings["size"]))
             print(f"dressi: planning {request.case} {size} {trial.label} ...", file=sys.stderr)
             yield trial.label, trial.work.settings, trial.plan(target.limits, target.model)

@@ -182,7 +182,7 @@ def check_model(case: str, predicted: str | None, device_model: str | None, meas
     if case not in CASES:
         raise InputError(f"there is no benchmark {case!r}; there are {', '.join(CASES)}, all and model")
     if device_model is not None or measure:
-        option = "--measure" if measure else "--device-model"
+        option = "--device-model" if device_model is not None else "--measure or --against"
         raise InputError(f"{option} belongs to `bench model`; leave it out, or use `bench model {case}`")
 
 

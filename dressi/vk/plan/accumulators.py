@@ -30,8 +30,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...ad.graph import FragmentScatterFunction, Function, ScatterFunction
+from ...ad.graph import FragmentScatterFunction, RasterFunction, ScatterFunction
 from ...ad.ops.pixel.constant import constant_value
+from .substage import SubStage
 
 LOWEST, HIGHEST = -60, 24  # exponents of the lowest bit, and of what is above all values, in near slots
 LAST = 104  # exponent of the last bit of the largest floats
@@ -49,7 +50,7 @@ class Accumulators:
 
     Sums use 64-bit integers, maxima (``adding`` is False) 32-bit integers.  bits: the unit of a slot is
     2^-bits of the power of two above the bound; 0 without a bound.  width: exponents that a slot covers.
-    slots: the near ones.  far: those for larger values.
+    slots: the near ones.  far: those for larger values.  nearest: keys of the nearest face of a pixel, in 64 bits.
     """
 
     cells: int
@@ -59,6 +60,7 @@ class Accumulators:
     width: int = EXACT
     adding: bool = True
     far: int = 0
+    nearest: bool = False
 
     @property
     def words(self) -> int:
@@ -67,7 +69,9 @@ class Accumulators:
 
     @property
     def words_of_cell(self) -> int:
-        return (self.components * (self.slots + self.far) + int(self.far > 0)) * (2 if self.adding else 1)
+        return (self.components * (self.slots + self.far) + int(self.far > 0)) * (
+            2 if self.adding or self.nearest else 1
+        )
 
     @property
     def touched_words(self) -> int:
@@ -87,8 +91,10 @@ class Accumulators:
         return min(self.cells, self.bands(most).step) * self.words_of_cell
 
 
-def accumulators_of(f: ScatterFunction | FragmentScatterFunction) -> Accumulators:
-    """The layout of the accumulators of a scatter."""
+def accumulators_of(f: ScatterFunction | FragmentScatterFunction | RasterFunction) -> Accumulators:
+    """The layout of the accumulators of a scatter, or of a raster by a dispatch."""
+    if isinstance(f, RasterFunction):
+        return Accumulators(f.output.domain.texels, 1, adding=False, nearest=True)
     cells, components = f.table.texels, f.output.vtype.components
     if f.operation == "max":
         return Accumulators(cells, components, adding=False)
@@ -114,7 +120,7 @@ def _unbounded(cells: int, components: int, k: int) -> Accumulators:
     return whole if 4 * whole.words <= FAR_BYTES else near
 
 
-def accumulator_bytes(functions: Iterable[Function], most: int) -> int:
-    """Bytes of the buffer that all scatters among the Functions share. most: that a buffer may have."""
-    scatters = (f for f in functions if isinstance(f, ScatterFunction | FragmentScatterFunction))
-    return 4 * max((accumulators_of(f).buffer_words(most) for f in scatters), default=0)
+def accumulator_bytes(sub_stages: Iterable[SubStage], most: int) -> int:
+    """Bytes of the buffer that all scatters and rasters by dispatches share. most: that a buffer may have."""
+    kept = (s.kept for s in sub_stages)
+    return 4 * max((accumulators_of(f).buffer_words(most) for f in kept if f is not None), default=0)

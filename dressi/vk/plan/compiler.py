@@ -74,7 +74,7 @@ from .options import DEFAULT, PlanOptions
 from .pack import DoesNotFit, one_function_each, one_sub_stage_each, pack_functions, pack_stages
 from .passes.active_blocks import run_on_active_blocks
 from .passes.choose_lowering import choose_lowering, split_overflow, subpasses_where_possible
-from .passes.draws import compact_live_faces, draw_scatters
+from .passes.draws import compact_live_faces, draw_scatters, rasterize_in_compute
 from .passes.fusion import fuse_epilogues, fuse_horizontally
 from .passes.precision import contract_operations, narrow_intermediates
 from .passes.schedule_contractions import fuse_contractions, overlap_tiles, stage_operands, tile_products
@@ -96,6 +96,7 @@ PASSES: tuple[Pass, ...] = (
     compact_live_faces,  # a raster with a mask draws the live faces only
     draw_scatters,  # a scatter under a raster draws its primitives again
     run_on_active_blocks,  # sparse tiling: blocks where a raster hit nothing are skipped
+    rasterize_in_compute,  # rasters by dispatches
     fuse_epilogues,  # a scatter does the work of the only reader of its table
     overlap_tiles,  # contractions make what they read of each other, and store nothing between them
     tile_products,  # workgroups make products of two operands together, block after block of their terms

@@ -156,9 +156,7 @@ class Plan(Figures):
             "stages": len(self.stages),
             "shaders": len(texts),
             "image_bytes": self.images.bytes,
-            "buffer_bytes": accumulator_bytes(
-                (f for s in self.shaders for f in s.functions), self.limits.max_storage_buffer_bytes
-            ),
+            "buffer_bytes": accumulator_bytes(self.shaders, self.limits.max_storage_buffer_bytes),
         }
 
     def check_memory(self, memory: int) -> None:

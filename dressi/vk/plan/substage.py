@@ -55,7 +55,8 @@ class SubStage:
     @property
     def has_depth(self) -> bool:
         """Whether it draws what has to be the nearest."""
-        return any(isinstance(f, RasterFunction) and not f.covering for f in self.functions[:1])
+        rasters = self.functions[:1] if isinstance(self.work, Raster) else ()
+        return any(isinstance(f, RasterFunction) and not f.covering for f in rasters)
 
     @property
     def one_line(self) -> bool:
@@ -67,6 +68,20 @@ class SubStage:
         """The scatter among its Functions; there is one at most."""
         kinds = ScatterFunction, FragmentScatterFunction
         return next((f for f in self.functions if isinstance(f, kinds)), None)
+
+    @property
+    def kept(self) -> ScatterFunction | FragmentScatterFunction | RasterFunction | None:
+        """The Function whose values lie in accumulators before a second shader writes them."""
+        first = self.functions[0] if isinstance(self.work, ComputeRaster) else self.scatter
+        assert first is None or isinstance(first, ScatterFunction | FragmentScatterFunction | RasterFunction)
+        return first
+
+    @property
+    def resolved(self) -> tuple[Variable, ...]:
+        """What the second shader of a scatter, or of a raster by a dispatch, writes."""
+        if isinstance(self.work, ComputeRaster) or self.final is not self:
+            return self.final.outputs
+        return () if self.scatter is None else (self.scatter.output,)
 
     @property
     def final(self) -> SubStage:
@@ -326,6 +341,23 @@ class ScatterDraw(PrimitiveWork, Scatter):
 @dataclass(frozen=True, eq=False)
 class FragmentScatter(PrimitiveWork, Scatter):
     """A draw of the triangles of one FragmentScatterFunction, whose fragments add to the accumulators."""
+
+
+@dataclass(frozen=True, eq=False)
+class ComputeRaster(Scatter):
+    """A dispatch over the faces of one RasterFunction, which keep the nearest of each pixel in accumulators.
+
+    faces: the list of those that are drawn, if not all.  slices: workgroups that share the pixels of the same large
+    faces.
+    """
+
+    faces: FaceList | None = None
+    slices: int = 1
+    name: ClassVar[str] = "faces"
+
+    @property
+    def uses(self) -> tuple[WorkList, ...]:
+        return () if self.faces is None else (self.faces,)
 
 
 @dataclass(frozen=True, eq=False)

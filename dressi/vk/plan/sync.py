@@ -22,7 +22,7 @@ from typing import Generic, Protocol, TypeVar
 from ...ad.graph import Variable
 from .glsl.shaders import Shaders, ShaderSource, stage_of
 from .lists import BlockHits, FaceList
-from .substage import Binding, ListBlocks, Scatter, SparseWork, Stage, SubStage
+from .substage import Binding, ListBlocks, PrimitiveWork, Scatter, SparseWork, Stage, SubStage
 
 
 class Pipe(IntFlag):
@@ -284,10 +284,11 @@ def _work(s: SubStage, shaders: Shaders, images: Numbers, depths: Mapping[SubSta
     for x in s.work.uses:
         if not isinstance(x, BlockHits):
             yield Use(x, Pipe.INDIRECT, Access.INDIRECT_READ)
-        yield Use(x, Pipe.VERTEX if isinstance(x, FaceList) else pipe, Access.SHADER_READ)
+        pulls = isinstance(x, FaceList) and isinstance(s.work, PrimitiveWork)
+        yield Use(x, Pipe.VERTEX if pulls else pipe, Access.SHADER_READ)
     if s.work.makes is not None:
         yield Use(s.work.makes, pipe, _READ_WRITE)
-    resolved = _resolved_outputs(s) if isinstance(s.work, Scatter) else ()
+    resolved = s.resolved if isinstance(s.work, Scatter) else ()
     if isinstance(s.work, Scatter):
         yield from (Use(buffer, pipe, _READ_WRITE) for buffer in (ACCUMULATORS, STATUS))
     if s.draws:
@@ -305,12 +306,7 @@ def _resolved(s: SubStage, shaders: Shaders, images: Numbers) -> Iterable[Use]:
     yield Use(ACCUMULATORS, pipe, _READ_WRITE)
     if s.final.draws:
         yield from _attachments(s.final, images)
-    yield from _stores((v for v in _resolved_outputs(s) if v not in s.colors), pipe, images)
-
-
-def _resolved_outputs(s: SubStage) -> tuple[Variable, ...]:
-    assert s.scatter is not None
-    return (s.scatter.output,) if s.final is s else s.final.outputs
+    yield from _stores((v for v in s.resolved if v not in s.colors), pipe, images)
 
 
 def _reads(sources: Mapping[str, str], s: SubStage, images: Numbers) -> Iterable[Use]:

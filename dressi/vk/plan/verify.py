@@ -60,7 +60,7 @@ def functions_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
     """Outputs are made by its own Functions, of the kind and over the domain of its work."""
     made = {f.output for f in s.functions}
     yield from (f"no Function of its own makes {v}" for v in s.outputs if v not in made)
-    if isinstance(s.work, substage.Raster):
+    if isinstance(s.work, substage.Raster | substage.ComputeRaster):
         f, *values = s.functions
         if not isinstance(f, RasterFunction):
             yield "a raster draws exactly one RasterFunction"
@@ -69,7 +69,7 @@ def functions_suit_the_work(s: SubStage, limits: DeviceLimits) -> Iterator[str]:
                 yield f"{v!r} is no value of the fragments of {f!r}"
     if isinstance(s.work, substage.Accumulate):
         yield from (f"{f!r} adds no fragments" for f in s.functions if not isinstance(f, AccumulateFunction))
-    if isinstance(s.work, substage.Scatter) and s.scatter is None:
+    if isinstance(s.work, substage.Scatter) and s.kept is None:
         yield "a scatter has no ScatterFunction"
     if isinstance(s.work, substage.TiledCompute):
         if not isinstance(s.body[0], TiledContraction):

@@ -253,6 +253,10 @@ class _Recorder:
                 (f,) = s.functions
                 assert isinstance(f, DrawFunction)
                 self.dispatch(-(-f.faces // GROUP), f.batch)
+            case work.ComputeRaster(faces=faces, slices=slices):
+                f = s.functions[0]
+                assert isinstance(f, DrawFunction)
+                self.dispatch(-(-(f.faces if faces is None else faces.entries) // GROUP), f.batch * slices)
             case work.ListFaces(faces):
                 self.dispatch(faces.segments, s.domain.tiles)
             case work.TiledCompute():
@@ -300,11 +304,11 @@ class _Recorder:
 
     def resolve(self) -> None:
         """The table of a scatter, or the work on it, from the accumulators."""
-        scatter = self.p.stage.sub_stages[0].scatter
-        assert scatter is not None
+        kept = self.p.stage.sub_stages[0].kept
+        assert kept is not None
         if self.p.resolve is None:
             self.bind("resolve")
-            self.over_texels(scatter.output.domain)
+            self.over_texels(kept.output.domain)
         elif self.begin(self.p.resolve):
             self.bind("resolve", drawn=True)
             self.cover(self.p.resolve)

@@ -11,7 +11,7 @@ from ....ad.traversal import producers_first
 from .. import substage
 from ..limits import DeviceLimits
 from ..substage import Compute, Fragment, SubStage, TiledCompute, Work
-from . import pixel, raster, scatter
+from . import compute_raster, pixel, raster, scatter
 from .chained_tiles import contract_shaders
 from .shaders import Shaders, ShaderSource, ShaderText
 from .writer import Writer
@@ -23,6 +23,7 @@ _SHADERS: dict[type[Work], Callable[..., Shaders]] = {
     substage.ListBlocks: pixel.block_shaders,
     substage.FindHits: pixel.hits_shaders,
     substage.Raster: raster.raster_shaders,
+    substage.ComputeRaster: compute_raster.compute_raster_shaders,
     substage.Accumulate: raster.accumulate_shaders,
     substage.ListFaces: raster.list_shaders,
     substage.FragmentScatter: scatter.fragment_scatter_shaders,

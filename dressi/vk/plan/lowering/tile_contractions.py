@@ -66,6 +66,7 @@ PARTS = (1, 4, 16, 64, 256)  # parts that a long contraction may be split into, 
 SHARED_STEP = 5e-8  # seconds of one level of a workgroup's tree: a barrier, two reads and a write
 LONGEST_LOOPS = 65535  # iterations of all loops of an invocation of a product; lavapipe ends it there
 LEVELS = 32  # a Function that replaces another may be shortened again, so many times at most
+SHORTEST = 8  # texels of a part of a loop that idle lanes share
 LEAST_TEXELS = 32  # entries of an axis that workgroups reduce: shorter ones leave most of a workgroup idle
 WORTH = 10.0
 """Contractions that take less than so many starts of dispatches stay: a shader more has to be compiled."""
@@ -600,6 +601,22 @@ def within_walks(limits: DeviceLimits, program: Program, most: int) -> DeviceLim
     return replace(limits, max_loop_iterations=min(limits.max_loop_iterations, max(most, longest)))
 
 
+def _spread(f: Function, model: DeviceModel) -> int:
+    """The longest loop that an invocation should run where lanes of a wide device idle: of few rows others take a
+    part each.
+
+    A loop of n texels waits for n fetches. In parts of the length k it waits for k, and their sum for n / k: least
+    at the root of n.
+    """
+    n = f.iterations
+    length = max(math.isqrt(n - 1) + 1, SHORTEST) if n else 0
+    parts = -(-n // length) if n else 1
+    if not model.wide or parts == 1 or parts * f.output.domain.texels > model.lanes:
+        return max(n, 1)
+    saved = (n - length - parts) * model.fetch_latency
+    return length if saved > 2 * (model.dispatch + model.barrier) else n
+
+
 def shortened(f: Function, limits: DeviceLimits, model: DeviceModel) -> Variable | None:
     """The value of a Function by shorter loops, None where it is short enough or where no way is known."""
     most = min(model.longest_walk, limits.max_loop_iterations)
@@ -610,6 +627,7 @@ def shortened(f: Function, limits: DeviceLimits, model: DeviceModel) -> Variable
         if tree is not None:
             return tree.output
         f = contraction_of(f) if f.iterations > most else f
+    most = min(most, _spread(f, model))
     # Loops of at most ``most`` iterations, or of a few times more where an image would not hold all parts.
     widest = min(limits.max_image_dimension, limits.max_framebuffer_width)
     while f.iterations > most:

@@ -37,6 +37,8 @@ class DeviceModel:
     | fetch_latency     | seconds of one fetch that waits for the one before |
     | barrier           | seconds of a full barrier |
     | render_pass       | seconds of starting and ending a render pass |
+    | raster            | seconds of a subpass that draws triangles, besides its render pass |
+    | draw              | seconds of each of its draws |
     | dispatch          | seconds of starting a dispatch |
     | lanes             | invocations that must be under way to reach these rates |
     | longest_walk      | texels that one invocation may visit in a loop |
@@ -73,6 +75,8 @@ class DeviceModel:
     dispatch: float
     lanes: int
     longest_walk: int
+    raster: float = 0.0
+    draw: float = 0.0
     shared_rate: float = 1e9
     matrix_rate: float = 1e9
     accumulators: int = 32

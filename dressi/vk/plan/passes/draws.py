@@ -155,3 +155,39 @@ def _adds_nothing_outside(s: SubStage, raster: Variable) -> bool:
     fused = [r.variable.creator for r in s.reads if isinstance(r.variable.creator, FragmentValue)]
     known = values_where((*fused, *s.body), {raster: HIT_NOTHING})
     return any(isinstance(f, ScatterFunction) and adds_nothing(f, known) for f in s.body)
+
+
+# Rasters by dispatches: each face visits the pixels that it covers, and accumulators keep the nearest of each pixel.
+#
+# Data-centre GPUs draw slowly, and a render pass clears and tests every pixel whatever it draws. A dispatch costs
+# the faces and the pixels that they cover. A raster whose primitives scatters draw again stays a draw: they need its
+# depth.
+
+SHARED = 1 << 14
+"""Pixels of an image for each workgroup that visits large faces together, where there are few faces."""
+CROWD = 1 << 15
+"""Invocations that a raster by a dispatch starts at least, where its image is large."""
+
+
+def rasterize_in_compute(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
+    """The SubStages, with rasters as dispatches. CPU drivers keep draws, which take a third to a fifth of the time
+    there, and tilers, which keep what they draw on the chip."""
+    if not context.cost.wide or context.cost.tiler:
+        return list(sub_stages)
+    again = {s.work.raster for s in sub_stages if isinstance(s.work, substage.ScatterDraw)}
+    return [s if s.functions[:1] and s.functions[0] in again else _visiting(s, context) for s in sub_stages]
+
+
+def _visiting(s: SubStage, context: Context) -> SubStage:
+    f = s.functions[0] if s.functions else None
+    if not isinstance(s.work, substage.Raster) or not isinstance(f, RasterFunction):
+        return s
+    limits = context.limits
+    count = f.faces if s.work.faces is None else s.work.faces.entries
+    pixels = f.size[0] * f.size[1]
+    slices = max(min(CROWD // (count * f.batch), pixels // SHARED), 1)
+    work = substage.ComputeRaster(faces=s.work.faces, slices=slices)
+    reads = tuple(r.by(Binding.TEXTURE) for r in s.reads)
+    visiting = replace(s, work=work, reads=reads)
+    large = 8 * limits.tiling(s.domain).texels > limits.max_storage_buffer_bytes
+    return s if large or limits.violation(visiting) else visiting

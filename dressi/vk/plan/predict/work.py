@@ -48,6 +48,10 @@ TYPICAL_LOOP = 8
 """Iterations of a loop whose length the data decide: rows of a sparse matrix, faces around an edge."""
 
 
+SETUP, SIDES, OVERDRAW = 120.0, 60.0, 2.0
+"""Operations of a face of a raster by a dispatch, and of a pixel of its box; faces over a pixel that is covered."""
+
+
 class Invocation(NamedTuple):
     """operations: arithmetic.  fetches: texels of textures and attachments, of all planes.  image_loads: of
     storage images.  loads: of storage buffers.  shared: words of memory that a workgroup shares.  walk:
@@ -237,8 +241,8 @@ class Stores:
 class Load:
     """Work of one kind of shader: invocations, what each does, and what it stores.
 
-    dispatched: as compute shader.  vertices, filled: what the fixed-function part transforms, and the pixels
-    of attachments that it clears and tests.
+    dispatched: as compute shader.  vertices, filled, draws: what the fixed-function part transforms, the pixels
+    of attachments that it clears and tests, and the draws of a subpass of triangles.
     """
 
     invocations: int
@@ -247,9 +251,14 @@ class Load:
     dispatched: bool = False
     vertices: int = 0
     filled: int = 0
+    draws: int = 0
 
     def seconds(self, model: DeviceModel) -> float:
-        """Of work and dependent fetches, whichever takes longer."""
+        """Seconds of the work and of the fetches that wait for each other, those of loops among them.
+
+        On a wide device both add up: a serial loop of few lanes hides nothing. A CPU driver waits inside of its
+        fetches, so that the longer of both counts there.
+        """
         rate = model.compute_rate if self.dispatched else model.fragment_rate
         one = (
             self.each.operations / rate
@@ -260,9 +269,14 @@ class Load:
             + self.each.products / model.matrix_rate
             + self.stores.seconds(model)
         )
-        work = model.rounds(self.invocations) * model.lanes * one
         fixed = self.vertices / model.vertex_rate + self.filled / model.fill_rate
-        return max(work, self.each.chain * model.fetch_latency) + fixed
+        if self.draws:
+            fixed += model.raster + self.draws * model.draw
+        if not model.wide:
+            work = model.rounds(self.invocations) * model.lanes * one
+            return max(work, self.each.chain * model.fetch_latency) + fixed
+        work = max(self.invocations, model.lanes) * one  # waves overlap
+        return work + max(self.each.chain, self.each.walk) * model.fetch_latency + fixed
 
 
 # The work of dispatches of register tiles, side by side and in chains.
@@ -472,7 +486,8 @@ def _drawn(f: DrawFunction, faces: lists.FaceList | None, each: Invocation, stor
     if not isinstance(f, RasterFunction):
         shaded = lists.shaded_expected(f.triangles, fragments)
     stores = stores.times(fragments / shaded)
-    return Load(round(shaded * f.batch), each, stores, False, _vertices(f, faces))
+    draws = f.batch * (1 if faces is None else faces.segments)
+    return Load(round(shaded * f.batch), each, stores, False, _vertices(f, faces), draws=draws)
 
 
 def _vertices(f: DrawFunction, faces: lists.FaceList | None) -> int:
@@ -504,6 +519,33 @@ def _(work: substage.FaceSums, s: SubStage, limits: DeviceLimits) -> list[Load]:
     visits = BOXES * lists.fragments_expected(f, None) / f.faces
     each = before.and_then(pixel.times(max(visits, 1.0)))
     return [Load(f.faces * f.batch, each, Stores.of(s, s.outputs).times(f.components), True)]
+
+
+@_loads.register
+def _(work: substage.ComputeRaster, s: SubStage, limits: DeviceLimits) -> list[Load]:
+    """Faces, the pixels of their boxes and those that they cover; then one invocation a pixel."""
+    f, *values = s.functions
+    assert isinstance(f, RasterFunction)
+    count = (f.faces if work.faces is None else work.faces.entries) * f.batch * work.slices
+    drawn = round(lists.vertices_expected(f, work.faces) / 3) * f.batch * work.slices
+    covered = OVERDRAW * lists.fragments_expected(f, work.faces) * f.batch
+    inside, graph = Invocation(), f.fragment
+    if graph is not None:
+        before = [g for g in s.body if g not in s.functions]
+        inside = Shader(s, [graph.face]).run(graph.roots, [*before, *needed(graph.functions, graph.roots)])
+    visits = [
+        Load(count, Invocation(LOOP), Stores(), True),
+        Load(drawn, Invocation(SETUP, fetches=4.0, chain=2.0), Stores(), True),
+        Load(round(BOXES * covered), Invocation(SIDES), Stores(), True),
+        Load(round(covered), inside, Stores(atomics=1.0), True),
+    ]
+    kept = [v for v in values if isinstance(v, FragmentValue)]
+    roots = [v.root for v in kept]
+    following = Shader(s, [v.graph.face for v in kept]).run(roots, needed(topological_order(roots), roots))
+    stores = Stores.of(s, s.outputs)
+    each = Invocation(LOOP, loads=1.0).and_then(following)
+    resolve = Load(s.domain.texels, each, replace(stores, buffers=stores.buffers + 1.0), True)
+    return [*visits * (1 if limits.int64_atomics else 2), resolve]
 
 
 @_loads.register

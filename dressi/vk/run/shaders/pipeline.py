@@ -15,7 +15,7 @@ from ....ad.graph import Variable
 from ....ad.types import Sampler
 from ....config import config
 from ...plan.glsl.shaders import Resource, Shaders, stage_of
-from ...plan.substage import Accumulate, FragmentScatter, ListFaces, ScatterDraw, SubStage
+from ...plan.substage import Accumulate, FragmentScatter, PrimitiveWork, ScatterDraw, SubStage
 from ..device.device import Device
 from ..device.memory import DeviceBuffer
 from ..host import cache
@@ -168,7 +168,7 @@ class PipelineMaker:
         stage_flags = drawn if s.draws else vk.VK_SHADER_STAGE_COMPUTE_BIT
         if adds_in_fragments or s.colors:
             stage_flags |= drawn
-        if not isinstance(s.work, ListFaces):
+        if isinstance(s.work, PrimitiveWork):
             flags["list"] = vk.VK_SHADER_STAGE_VERTEX_BIT
         flags["storage"] = flags["buffer"] = flags["status"] = stage_flags & ~vk.VK_SHADER_STAGE_VERTEX_BIT
         stages = [flags.get(r.kind, stage_flags) for r in shaders.resources]
