@@ -30,8 +30,8 @@ class TooLarge(PlanError):
 
     def __init__(self, bytes: int, memory: int, after: str = ""):
         super().__init__(
-            f"a step takes {bytes / 2**20:.1f} MiB of images and buffers, and memory={memory} allows {memory / 2**20:.1f}"
-            f"{after}; give more, or take fewer or smaller images"
+            f"a step takes {bytes / 2**20:.1f} MiB of images and buffers, and memory={memory} allows"
+            f" {memory / 2**20:.1f}{after}; give more, or take fewer or smaller images"
         )
         self.bytes = bytes
 
@@ -175,7 +175,8 @@ class Plan(Figures):
         c = self.counts
         lines = [
             f"{c['functions']} functions in {c['substages']} substages in {c['stages']} stages, "
-            f"{c['image_bytes'] / 2**20:.2f} MiB of images, {c['buffer_bytes'] / 2**20:.2f} MiB of accumulators"
+            f"{c['image_bytes'] / 2**20:.2f} MiB of images, "
+            f"{c['buffer_bytes'] / 2**20:.2f} MiB of accumulators"
         ]
         if self.changing:
             lines.append(f"changing: {', '.join(sorted(map(str, self.changing)))}")

@@ -29,7 +29,7 @@ class DeviceModel:
     | buffer_store_rate | texels that shaders write to storage buffers a second |
     | buffer_fetch_rate | texels that shaders read from storage buffers a second |
     | shared_rate       | words that lanes read from and write to the memory of their workgroup a second |
-    | matrix_rate       | arithmetic operations a second of matrix products by subgroups, 16-bit floats added in 32 bits |
+    | matrix_rate       | operations a second of matrix products by subgroups, 16-bit floats added in 32 bits |
     | atomic_rate       | atomic operations on storage buffers a second |
     | filter_rate       | texels that the sampler filters a second, of four 32-bit floats |
     | fill_rate         | pixels a second of one attachment that a raster clears, tests and keeps |
@@ -44,7 +44,7 @@ class DeviceModel:
     | longest_walk      | texels that one invocation may visit in a loop |
     | accumulators      | sums that one invocation keeps in registers |
     | loop_body         | Functions within one loop that the driver's compiler takes in a second or two |
-    | straight          | products of a block without loops that the driver's compiler takes in a fraction of a second |
+    | straight          | products of a block without loops that drivers compile in a fraction of a second |
     | straight_if_long  | the same in contractions that take so long that compiling longer pays; 0: as many |
     | tiler             | whether attachments that stay in a render pass stay on the chip |
     | prefers_dispatches | whether dispatches are much faster than fragments at the same work |

@@ -29,7 +29,8 @@ def narrow_intermediates(sub_stages: Sequence[SubStage], context: Context) -> li
     """The SubStages with narrow outputs. Raises PlanError on devices without images of 16-bit floats."""
     if not context.limits.half_images:
         raise PlanError(
-            "this device has no images of 16-bit floats for all uses; leave narrow_intermediates out of the options"
+            "this device has no images of 16-bit floats for all uses; leave narrow_intermediates out of the"
+            " options"
         )
     added = _added_up(context)
     rasters = {f.output.domain for f in context.functions if isinstance(f, RasterFunction)}

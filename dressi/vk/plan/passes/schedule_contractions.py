@@ -92,8 +92,8 @@ def overlap_tiles(sub_stages: Sequence[SubStage], context: Context) -> list[SubS
     for f in (f for s in left for f in list(tiled_in(s))[-1:] if f.by_hand):
         for row in of_kind(f.schedule, At):
             reason = (
-                "its value has other readers than one contraction with a schedule by hand, whose blocks can make it within"
-                " registers or shared memory; all of a chain are At the same memory"
+                "its value has other readers than one contraction with a schedule by hand, whose blocks can make"
+                " it within registers or shared memory; all of a chain are At the same memory"
             )
             raise does_not_fit(f.whole, row, reason)
     return left
