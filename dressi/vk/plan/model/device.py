@@ -29,7 +29,7 @@ class DeviceModel:
     | buffer_store_rate | texels that shaders write to storage buffers a second |
     | buffer_fetch_rate | texels that shaders read from storage buffers a second |
     | shared_rate       | words that lanes read from and write to the memory of their workgroup a second |
-    | matrix_rate       | operations a second of matrix products by subgroups, 16-bit floats added in 32 bits |
+    | matrix_rate       | operations a second of matrix products by subgroups, of 16-bit floats, sums in 32 |
     | atomic_rate       | atomic operations on storage buffers a second |
     | filter_rate       | texels that the sampler filters a second, of four 32-bit floats |
     | fill_rate         | pixels a second of one attachment that a raster clears, tests and keeps |

@@ -92,8 +92,8 @@ def overlap_tiles(sub_stages: Sequence[SubStage], context: Context) -> list[SubS
     for f in (f for s in left for f in list(tiled_in(s))[-1:] if f.by_hand):
         for row in of_kind(f.schedule, At):
             reason = (
-                "its value has other readers than one contraction with a schedule by hand, whose blocks can make"
-                " it within registers or shared memory; all of a chain are At the same memory"
+                "its value has other readers than one contraction with a schedule by hand, whose blocks can"
+                " make it within registers or shared memory; all of a chain are At the same memory"
             )
             raise does_not_fit(f.whole, row, reason)
     return left
@@ -117,7 +117,8 @@ def _as_given(s: SubStage, limits: DeviceLimits) -> SubStage:
         return s
     made = _scheduled(s, {f: f.schedule})
     if staging_of(links_of(made)) is None or 4 * shared_words(made) > limits.max_shared_bytes:
-        reason = f"what its workgroup reads is no region of an image, or takes more than {limits.max_shared_bytes} bytes"
+        most = limits.max_shared_bytes
+        reason = f"what its workgroup reads is no region of an image, or takes more than {most} bytes"
         raise does_not_fit(f.whole, stages[0], reason)
     return made
 
