@@ -24,12 +24,12 @@ import numpy as np
 from contour_scenes import SCENES, Scene, camera_motions, nine_directions, single_vertices
 
 from dressi import Device, DressiAD, F, Variable
+from dressi.ad.graph.types import FLOAT, IVEC3, MAT4, VEC2, VEC3, list_values
 from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import FLOAT, IVEC3, MAT4, VEC2, VEC3, list_values
 from dressi.render.cameras import Camera
+from dressi.render.core.lists import list_leaf
 from dressi.render.forms.hard_soft_ras import FORMS, hard_soft_ras
 from dressi.render.io import write_json
-from dressi.render.lists import list_leaf
 from dressi.render.surface.projection import to_clip
 from dressi.render.surface.screen import Surface, vertex_normals
 from dressi.render.surface.texturing import texture_colour

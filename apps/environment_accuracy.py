@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from dressi import Device, DressiAD, F, Variable
-from dressi.ad.types import FLOAT, VEC3
+from dressi.ad.graph.types import FLOAT, VEC3
 from dressi.config import config
 from dressi.render.io import load_image, write_json
 from dressi.render.shading.bsdf import Frame, GltfBsdf

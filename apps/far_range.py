@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from dressi import Device, DressiAD, F, Variable, adam
+from dressi.ad.graph.types import FLOAT, IVEC3, VEC2, VEC4
 from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import FLOAT, IVEC3, VEC2, VEC4
+from dressi.render.core.lists import list_leaf
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.forms.soft_target import gap
 from dressi.render.io import write_json
-from dressi.render.lists import list_leaf
 from dressi.render.mesh.primitives import icosphere
 from dressi.render.objectives.phases import Phase, run_phases
 from dressi.render.surface.screen import with_margin

@@ -21,14 +21,14 @@ from pathlib import Path
 import numpy as np
 
 from dressi import Device, DressiAD, F, Variable
+from dressi.ad.graph.types import FLOAT, IVEC3, MAT4, VEC2, VEC3, list_image
 from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import FLOAT, IVEC3, MAT4, VEC2, VEC3, list_image
 from dressi.config import config
 from dressi.render.cameras import Camera
+from dressi.render.core.lists import list_leaf
 from dressi.render.formats import load_mesh
 from dressi.render.forms.hard_soft_ras import FORMS, hard_soft_ras
 from dressi.render.io import write_json
-from dressi.render.lists import list_leaf
 from dressi.render.mesh import Mesh
 from dressi.render.mesh.primitives import icosphere, torus
 from dressi.render.surface.projection import to_clip

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from dressi import DressiAD, F, Variable, adam
-from dressi.ad.types import VEC3
+from dressi.ad.graph.types import VEC3
 from dressi.render.io import read_image, resize, save_png
 from dressi.render.io.images import to_linear_rgb
 

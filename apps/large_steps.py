@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from dressi import Device, DressiAD, Variable
-from dressi.ad.program import Program
+from dressi.ad.graph.program import Program
+from dressi.ad.graph.types import VEC3, list_image, list_size
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.types import VEC3, list_image, list_size
 from dressi.render.fit import Dataset, FitJob, FitOptions, draw, mesh_dataset
 from dressi.render.fit.graphs.round import Found
 from dressi.render.formats import load_mesh
@@ -35,7 +35,7 @@ from dressi.render.objectives.large_steps import spread
 from dressi.render.objectives.metrics import iou
 from dressi.render.objectives.regularizers import adjacency
 from dressi.render.objectives.sparse import product, sparse_matrix
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 EVERY = 20
 

@@ -23,17 +23,17 @@ from contour_scenes import Scene, nine_directions
 
 from dressi import Device, DressiAD, F, Variable
 from dressi.ad.graph import as_variable
+from dressi.ad.graph.types import FLOAT, INT, IVEC3, VEC3, VEC4, list_values
 from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import FLOAT, INT, IVEC3, VEC3, VEC4, list_values
 from dressi.render.cameras.pose import matrices_leaf
 from dressi.render.cameras.views import ring
+from dressi.render.core.lists import list_leaf
 from dressi.render.formats import load_mesh
 from dressi.render.forms.edges.edge_list import edge_list
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.forms.outer import around_edges
 from dressi.render.forms.soft_target import falloff, outside_distance
 from dressi.render.io import write_json
-from dressi.render.lists import list_leaf
 from dressi.render.mesh import Mesh
 from dressi.render.mesh.primitives import bumpy_ellipsoid, icosphere, torus
 from dressi.render.surface.projection import to_clip

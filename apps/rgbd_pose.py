@@ -17,7 +17,7 @@ import numpy as np
 
 from dressi import Device, DressiAD, F, Variable, adam
 from dressi.ad import optim
-from dressi.ad.types import FLOAT
+from dressi.ad.graph.types import FLOAT
 from dressi.render import Camera, Cameras, Mesh, charbonnier, covered, poses, render
 from dressi.render.cameras.alignment import turns
 from dressi.render.fit.graphs.terms import depth_at

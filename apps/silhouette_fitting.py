@@ -12,9 +12,10 @@ import numpy as np
 
 from dressi import Device, DressiAD
 from dressi.ad.graph import Variable
+from dressi.ad.graph.types import FLOAT, IVEC3, VEC3, list_values
 from dressi.ad.optim import adam, cosine
-from dressi.ad.types import FLOAT, IVEC3, VEC3, list_values
 from dressi.render.cameras.pose import matrices_leaf
+from dressi.render.core.lists import list_leaf
 from dressi.render.drawing.draw import compare
 from dressi.render.fit import draw, mesh_dataset
 from dressi.render.fit.data.learned import signed_distances
@@ -22,7 +23,6 @@ from dressi.render.formats import load_mesh, save_mesh
 from dressi.render.forms.face import peeled_target
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.io import save_png
-from dressi.render.lists import list_leaf
 from dressi.render.mesh.primitives import octasphere, pear
 from dressi.render.objectives.losses import l2
 from dressi.render.objectives.metrics import iou

@@ -55,10 +55,24 @@ if TYPE_CHECKING:
     from .ad import functional as F
     from .ad import least_squares, networks, optim
     from .ad.graph import PixelFunction, ReduceFunction, Variable
+    from .ad.graph.types import (
+        FLOAT,
+        INT,
+        IVEC2,
+        IVEC3,
+        IVEC4,
+        MAT2,
+        MAT3,
+        MAT4,
+        VEC2,
+        VEC3,
+        VEC4,
+        Access,
+        VType,
+    )
     from .ad.least_squares import GaussNewton, LevenbergMarquardt
     from .ad.optim import adam, adam_uniform, adamw, amsgrad, per_parameter, sgd
     from .ad.transform.gradient import gradient, hvp, jvp, vjp
-    from .ad.types import FLOAT, INT, IVEC2, IVEC3, IVEC4, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4, Access, VType
     from .errors import (
         DeviceError,
         DeviceLostError,
@@ -71,13 +85,13 @@ if TYPE_CHECKING:
         PlanError,
         ShaderError,
     )  # fmt: skip
+    from .vk.plan.core.options import PlanOptions
     from .vk.plan.model import schedules
-    from .vk.plan.options import PlanOptions
     from .vk.run.device.choose import list_devices
     from .vk.run.device.device import Device
+    from .vk.run.device.export import ExportedImage
     from .vk.run.engine import DressiAD
     from .vk.run.evaluations import evaluate
-    from .vk.run.export import ExportedImage
 
 __version__ = "0.3.0"
 
@@ -90,8 +104,8 @@ _WHOLE = {
     "schedules": "vk.plan.model.schedules",
 }
 _MODULES = (
-    "errors", "ad.types", "ad.graph", "ad.transform.gradient", "ad.optim", "ad.least_squares",
-    "vk.plan.options", "vk.run.device.device", "vk.run.device.choose", "vk.run.evaluations", "vk.run.export",
+    "errors", "ad.graph.types", "ad.graph", "ad.transform.gradient", "ad.optim", "ad.least_squares",
+    "vk.plan.core.options", "vk.run.device.device", "vk.run.device.choose", "vk.run.evaluations", "vk.run.device.export",
     "vk.run.engine",
 )  # fmt: skip
 """The modules of all other names, the quick ones first: imported in this order until one has the name."""
@@ -125,7 +139,7 @@ def __dir__() -> list[str]:
 
 def _default_engine() -> Any:
     """An engine on the device that is shared. Every picture sends its arrays, so the first plan is kept."""
-    from .vk.plan.options import PlanOptions
+    from .vk.plan.core.options import PlanOptions
     from .vk.run.engine import DressiAD
     from .vk.run.evaluations import shared_device
 

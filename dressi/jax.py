@@ -32,7 +32,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .ad.types import VType
+from .ad.graph.types import VType
 from .errors import InputError
 from .frameworks.engine import close_engines, engine
 from .frameworks.operation import WRAP, Operation, Spec, wrapped

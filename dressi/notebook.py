@@ -15,7 +15,7 @@ import numpy as np
 
 from .ad import show
 from .ad.graph import Variable
-from .ad.program import Program
+from .ad.graph.program import Program
 from .errors import DressiError
 from .render.drawing.entry import render
 from .render.drawing.picture import Picture
@@ -23,8 +23,8 @@ from .render.drawing.pixels import Pixels
 from .render.fit.data.dataset import FitResult
 from .render.io.images import encode_png
 from .render.mesh import Mesh
-from .vk.plan.plan import Plan
-from .vk.plan.substage import SubStage
+from .vk.plan.core.substage import SubStage
+from .vk.plan.execution.plan import Plan
 from .vk.run.device.allocator import mib
 
 __all__ = ["draw"]

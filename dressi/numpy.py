@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from .ad.types import VType
+from .ad.graph.types import VType
 from .errors import InputError
 from .frameworks.engine import engine
 from .frameworks.operation import WRAP, Operation, spec_of, wrapped

@@ -3,8 +3,8 @@
 import numpy as np
 
 from dressi import FLOAT, INT, VEC2, VEC3, VEC4, DressiAD, F, Variable, VType, gradient
-from dressi.ad.evaluate import evaluate
-from dressi.ad.program import Program
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.program import Program
 
 SIZE, BATCH = (7, 5), 2
 

@@ -27,7 +27,7 @@ from problems import Chain, harmonics, shared, spacetime, symbol
 from dressi import F, Variable
 from dressi.ad.expressions.count import Operations, count, fewest
 from dressi.ad.expressions.jacobian import jacobian_steps
-from dressi.ad.traversal import topological_order
+from dressi.ad.graph.traversal import topological_order
 from dressi.render.io import write_json
 
 ORDERS, LINKS, JOINTS, SHARED = (5, 10, 15, 19, 20), (2, 3, 4, 5, 6), (2, 3, 4, 6, 12, 40), (1_000, 100_000)

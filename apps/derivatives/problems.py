@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from dressi import F, Variable
+from dressi.ad.graph.traversal import topological_order
+from dressi.ad.graph.types import FLOAT
 from dressi.ad.transform.gradient import jvp
-from dressi.ad.traversal import topological_order
-from dressi.ad.types import FLOAT
 
 Scalar = Any  # a Variable or a number
 Motion = tuple[list[Variable], list[Variable], list[Variable]]

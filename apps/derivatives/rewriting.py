@@ -26,9 +26,9 @@ from dressi.ad.expressions.jacobian import Writer, of_components
 from dressi.ad.expressions.reader import Reader, readable
 from dressi.ad.expressions.steps import GIVEN
 from dressi.ad.expressions.table import Table
-from dressi.ad.program import Program
+from dressi.ad.graph.program import Program
+from dressi.ad.graph.traversal import rebuilt
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.traversal import rebuilt
 from dressi.render.io import write_json
 from dressi.render.io.files import read_json
 from dressi.vk.run import engine as engines

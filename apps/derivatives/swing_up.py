@@ -22,7 +22,7 @@ from problems import Chain
 
 from dressi import FLOAT, F, Variable
 from dressi.ad.expressions.count import fewest
-from dressi.ad.traversal import leaves
+from dressi.ad.graph.traversal import leaves
 from dressi.render.io import write_json
 
 LINKS, DURATION, TIMES, KNOTS = 2, 2.0, 96, 12

@@ -33,16 +33,16 @@ import numpy as np
 from figure10_plots import LAYERS, MARKS, RADII, pictures
 
 from dressi import Device, DressiAD, F, Variable
+from dressi.ad.graph.types import FLOAT, IVEC3, MAT4, VEC3, list_values
 from dressi.ad.optim import adam, chain, cosine
-from dressi.ad.types import FLOAT, IVEC3, MAT4, VEC3, list_values
 from dressi.config import config
 from dressi.errors import InputError
 from dressi.render.cameras import Camera
+from dressi.render.core.lists import list_leaf
 from dressi.render.fit.phases.shape import smoothed
 from dressi.render.formats import load_mesh
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.io import write_files
-from dressi.render.lists import list_leaf
 from dressi.render.mesh import Mesh
 from dressi.render.mesh.polygons import close_holes
 from dressi.render.mesh.primitives import bumpy_ellipsoid, icosphere

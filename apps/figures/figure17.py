@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from dressi import Device, DressiAD, F, Variable
+from dressi.ad.graph.types import FLOAT, MAT4, VEC3
 from dressi.ad.optim import Clocked, adam, clock, cosine, per_parameter
-from dressi.ad.types import FLOAT, MAT4, VEC3
 from dressi.render import Cameras, Environment, Mesh, load_mesh, orbit, primitives, render
 from dressi.render.fit.data.learned import ViewBatches
 from dressi.render.fit.phases.texture import roughness as squared_steps

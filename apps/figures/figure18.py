@@ -23,8 +23,8 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from dressi import Device, DressiAD, F, Variable
+from dressi.ad.graph.types import MAT3, MAT4, VEC2, VEC3
 from dressi.ad.optim import Clocked, adam, clock, cosine
-from dressi.ad.types import MAT3, MAT4, VEC2, VEC3
 from dressi.errors import InputError
 from dressi.render import Camera, Cameras, Environment, Mesh, load_mesh, orbit, render
 from dressi.render.drawing.point import SurfacePoint

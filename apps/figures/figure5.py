@@ -18,11 +18,11 @@ from PIL import Image
 
 from dressi import Device, DressiAD, F, Variable
 from dressi.ad.graph import as_variable
-from dressi.ad.types import IVEC3, VEC4
+from dressi.ad.graph.types import IVEC3, VEC4
+from dressi.render.core.lists import list_leaf
 from dressi.render.forms.edges.edge_list import segment
 from dressi.render.forms.face import NearestEdge, enlarged, face_records, face_segments
 from dressi.render.io import write_json
-from dressi.render.lists import list_leaf
 from dressi.render.surface.color import linear_to_srgb
 from dressi.render.surface.projection import project
 from dressi.render.surface.screen import corners, covered, pixel_centres

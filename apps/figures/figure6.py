@@ -14,14 +14,14 @@ from pathlib import Path
 import numpy as np
 
 from dressi import Device, DressiAD, F
-from dressi.ad.types import IVEC3, VEC3
+from dressi.ad.graph.types import IVEC3, VEC3
 from dressi.config import config
 from dressi.render.cameras import Camera
 from dressi.render.cameras.pose import matrices_leaf
+from dressi.render.core.lists import list_leaf
 from dressi.render.formats import load_mesh
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.io import write_json
-from dressi.render.lists import list_leaf
 from dressi.render.mesh.primitives import bumpy_ellipsoid
 from dressi.render.mesh.remesh.remesh import decimate
 from dressi.render.shading.lights import lambert

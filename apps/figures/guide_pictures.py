@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from dressi import DressiAD, F, Variable, adam, evaluate
+from dressi.ad.graph.types import FLOAT, VEC3
 from dressi.ad.transform.gradient import jvp
-from dressi.ad.types import FLOAT, VEC3
 from dressi.render import (
     Camera,
     DirectionalLight,

@@ -8,7 +8,7 @@ import numpy as np
 from human import PARAMETERS, Human
 
 from dressi import Device, DressiAD, F, Variable, adam
-from dressi.ad.types import VEC3
+from dressi.ad.graph.types import VEC3
 
 DECAY = 0.9
 """Of the first moment of Adam, which after the first step is 1 - DECAY times the derivative."""

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 from dressi import F, Variable
-from dressi.ad.evaluate import evaluate
-from dressi.ad.types import FLOAT, VEC2, VEC3
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.types import FLOAT, VEC2, VEC3
 from dressi.render import HairBsdf, SkinBsdf, burley
 from dressi.render.io import write_json
 from dressi.render.io.files import write_files

@@ -24,8 +24,8 @@ import numpy as np
 from PIL import Image
 
 from dressi import Device, DressiAD, F, Variable, adam, optim
+from dressi.ad.graph.types import MAT4, VEC2, VEC3
 from dressi.ad.optim import Clocked, clock, cosine
-from dressi.ad.types import MAT4, VEC2, VEC3
 from dressi.render import (
     Cameras,
     DirectionalLight,

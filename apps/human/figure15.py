@@ -31,8 +31,8 @@ from dressi.render import Camera, StrandGeometry
 from dressi.render.io import write_json
 from dressi.render.io.files import write_files
 from dressi.render.io.images import encode_png
+from dressi.vk.plan.execution.plan import Plan
 from dressi.vk.plan.model.records import RECORDS
-from dressi.vk.plan.plan import Plan
 from dressi.vk.plan.predict.stages import stage_seconds
 
 ANGLE = 0.35

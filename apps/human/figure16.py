@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from dressi import Device, DressiAD, F, Variable
+from dressi.ad.graph.types import FLOAT, VEC3
 from dressi.ad.least_squares import LevenbergMarquardt
 from dressi.ad.transform.gradient import jvp
-from dressi.ad.types import FLOAT, VEC3
 from dressi.render import (
     Camera,
     DirectionalLight,

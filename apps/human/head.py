@@ -15,11 +15,11 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import KDTree
 
 from dressi import DressiAD, F
-from dressi.ad.types import IVEC3, VEC2, VEC3
+from dressi.ad.graph.types import IVEC3, VEC2, VEC3
 from dressi.render import Mesh, load_mesh
+from dressi.render.core.lists import as_list
 from dressi.render.io.files import data_file
 from dressi.render.io.images import load_image
-from dressi.render.lists import as_list
 from dressi.render.mesh.rows import midpoints
 from dressi.render.shading.normal_map import vertex_tangents
 from dressi.render.shading.skin import UvSurface

@@ -7,7 +7,7 @@ from head import Head
 from placed import cut, eye_ball, eye_places, gums, mouth_bag, tears, teeth, teeth_places
 
 from dressi import MAT4, F, Variable
-from dressi.ad.types import FLOAT, IVEC3, VEC2, VEC3
+from dressi.ad.graph.types import FLOAT, IVEC3, VEC2, VEC3
 from dressi.render import (
     Camera,
     DirectionalLight,
@@ -25,7 +25,7 @@ from dressi.render import (
     draw_strands,
     render,
 )
-from dressi.render.lists import as_list
+from dressi.render.core.lists import as_list
 from dressi.render.shading.bsdf.human import EyeBsdf, TeethBsdf, between_lips, inside_mouth
 from dressi.render.shading.harmonics import even_light
 from dressi.render.shading.lights import Arriving, Fragment

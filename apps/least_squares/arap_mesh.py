@@ -17,7 +17,7 @@ from problem import Problem
 from scipy_solver import Term
 
 from dressi import F, Variable
-from dressi.ad.types import VEC3
+from dressi.ad.graph.types import VEC3
 from dressi.render import Mesh
 
 W_FIT, W_REG = 3.0, 4.0

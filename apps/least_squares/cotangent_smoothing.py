@@ -22,7 +22,7 @@ from problem import Problem, options, run_program
 from scipy_solver import Term
 
 from dressi import F, Variable
-from dressi.ad.types import VEC3
+from dressi.ad.graph.types import VEC3
 from dressi.render import Mesh, load_mesh
 from dressi.render.io.files import data_file
 

@@ -19,7 +19,7 @@ from problem import Problem
 from scipy_solver import Term
 
 from dressi import F, Variable
-from dressi.ad.types import MAT3, VEC3
+from dressi.ad.graph.types import MAT3, VEC3
 from dressi.render import Mesh
 
 W_FIT, W_REG, W_ROT = 3.0, 12.0, 5.0

@@ -10,7 +10,7 @@ import numpy as np
 from problem import Problem, options, run_program
 
 from dressi import Variable
-from dressi.ad.types import INT, list_size
+from dressi.ad.graph.types import INT, list_size
 from dressi.errors import InputError
 from dressi.render import Mesh, frame, load_mesh, render, save_mesh
 from dressi.render.io.files import data_file, write_files

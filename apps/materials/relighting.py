@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from dressi import Device, DressiAD, Variable
-from dressi.ad.types import VEC3
+from dressi.ad.graph.types import VEC3
 from dressi.render import Camera, Environment, Mesh, load_mesh, orbit, primitives, render
 from dressi.render.io import load_environment, save_image, write_json
 from dressi.render.io.files import data_file

@@ -23,7 +23,7 @@ from torch.nn import functional as T
 
 from dressi import FLOAT, INT, MAT3, VEC4, DressiAD, F, Variable, gradient, networks, sgd
 from dressi.config import shader_text
-from dressi.vk.plan.limits import PROFILES
+from dressi.vk.plan.core.limits import PROFILES
 from dressi.vk.plan.model.records import RECORDS, profile_of
 from dressi.vk.plan.predict.stages import predict
 from dressi.vk.planning import PlanningEngine

@@ -27,7 +27,7 @@ from dressi.render import (
     load_mesh,
     primitives,
 )
-from dressi.render.materials import Placement
+from dressi.render.core.materials import Placement
 from dressi.render.mesh import Material, Mesh
 
 EXPRESSIONS = ("jawOpen", "mouthSmile_L", "browInnerUp_L", "mouthPucker")

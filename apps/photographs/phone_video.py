@@ -23,7 +23,7 @@ import numpy as np
 from scipy.ndimage import gaussian_filter, map_coordinates
 
 from dressi import DressiAD
-from dressi.cli.sizes import parse_size
+from dressi.cli.core.sizes import parse_size
 from dressi.render import Camera, Cameras, Mesh, Node, Scene, load_mesh, render, save_mesh
 from dressi.render.cameras.alignment import align
 from dressi.render.drawing.draw import draw

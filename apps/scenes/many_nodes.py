@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from dressi import DressiAD, F, Variable
+from dressi.ad.graph.types import MAT4, VEC3
 from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import MAT4, VEC3
 from dressi.render import Camera, DirectionalLight, Node, PointLight, Scene, primitives, render
 from dressi.render.io import write_json
 from dressi.render.mesh import Material, Mesh

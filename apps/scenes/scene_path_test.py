@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from dressi import DressiAD, F, Variable
+from dressi.ad.graph.types import FLOAT, MAT4, VEC3
 from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import FLOAT, MAT4, VEC3
 from dressi.render import Camera, MorphGeometry, Node, Scene, Skeleton, SkinnedGeometry, primitives, render
 from dressi.render.io import write_json
 from dressi.render.mesh import Mesh

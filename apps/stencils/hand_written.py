@@ -22,12 +22,12 @@ import numpy as np
 from hand_shaders import PITCH, SIDE, C, HandWritten, N, convolutions, products
 
 from dressi import FLOAT, Device, F, Variable
-from dressi.ad.program import Program
-from dressi.vk.plan.images import ImageSlot, Usage
-from dressi.vk.plan.options import PlanOptions
+from dressi.ad.graph.program import Program
+from dressi.vk.plan.core.options import PlanOptions
+from dressi.vk.plan.execution.images import ImageSlot, Usage
 from dressi.vk.run.device.commands import Commands
 from dressi.vk.run.device.memory import DeviceBuffer, DeviceImage, make_image
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 from dressi.vk.run.measure.calibration import model_of
 from dressi.vk.run.shaders.pyglslang import compile_glsl
 

@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 
 from dressi import DressiAD, F, Variable, adam
-from dressi.ad.program import Program
+from dressi.ad.graph.program import Program
+from dressi.ad.graph.types import VEC3
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.types import VEC3
 from dressi.config import shader_text
 from dressi.render import Camera, KajiyaKay, PointGeometry, StrandGeometry, draw_strands, load_strands
 from dressi.render.cameras.views import frame
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.limits import profile
+from dressi.vk.plan.core.limits import profile
 from dressi.vk.plan.model.records import RECORDS
 from dressi.vk.plan.predict.stages import stage_seconds
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from dressi import F, Variable
-from dressi.ad.evaluate import evaluate
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.types import VEC3
 from dressi.ad.transform.gradient import gradient
-from dressi.ad.types import VEC3
 from dressi.render.strands.draw import draw_strands
 from dressi.render.strands.geometry import StrandGeometry
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import GraphError
-from .evaluate import Evaluator, evaluate, leaf_value
 from .graph import Variable
+from .graph.evaluate import Evaluator, evaluate, leaf_value
 from .transform.gradient import gradient, jvp
 
 

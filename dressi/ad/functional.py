@@ -38,7 +38,7 @@ from .ops.pixel.hints import *
 from .ops.image.reduce import *
 from .ops.image.extremes import *
 from .ops.image.activations import *
-from .coordinates import *
+from .ops.image.coordinates import *
 from .ops.image.image import *
 from .ops.image.resize import *
 from .imaging.channels import *
@@ -57,7 +57,7 @@ from .imaging.warps import *
 from .expressions.jacobian import *
 from .expressions.emit import *
 from .loops.loop import *
-from .ops.custom import *
+from .ops.pixel.custom import *
 
 from .graph.names import cure as _cure
 from .graph.names import gather as _gather

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from html import escape
 
 from .graph import DrawFunction, FragmentScatterFunction, Function, ReduceFunction, ScatterFunction, Variable
+from .graph.program import Program
+from .graph.traversal import leaves, topological_order
+from .graph.types import Access
 from .ops.pixel.constant import Constant
-from .program import Program
-from .traversal import leaves, topological_order
-from .types import Access
 
 Shown = Program | Sequence[Variable] | Variable
 Node = tuple[str, str, str]

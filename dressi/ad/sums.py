@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from ..errors import GraphError
-from .coordinates import pixel_coordinates
 from .graph import (
     AccumulateFunction,
     At,
@@ -25,6 +24,9 @@ from .graph import (
     Variable,
     as_variable,
 )
+from .graph.traversal import topological_order
+from .graph.types import FLOAT, INT, IVEC2, Access, Size, VType, size_of
+from .ops.image.coordinates import pixel_coordinates
 from .ops.image.draws import Draw, FragmentGraph, check_root, held_triangles, split
 from .ops.image.lookup import Lookup, add_at, lookup, texel_of
 from .ops.pixel.arithmetic import Add
@@ -36,8 +38,6 @@ from .ops.pixel.vector import vec3
 from .transform.gradient import blocks_derivatives, depending, gradient, jvp, total, unbroadcast
 from .transform.rewrite import rewrite
 from .transform.rules import COMMUTATIVE, RULES, drop_derivative_marks
-from .traversal import topological_order
-from .types import FLOAT, INT, IVEC2, Access, Size, VType, size_of
 
 __all__ = ["accumulate"]
 

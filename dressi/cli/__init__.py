@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from dressi.cli.interrupt import INTERRUPTED, SENTENCE, imports
-from dressi.cli.terminal import say
+from dressi.cli.core.interrupt import INTERRUPTED, SENTENCE, imports
+from dressi.cli.core.terminal import say
 
 BROKEN_PIPE = 1
 """Exit code when nobody reads the output any more, the parser's own."""

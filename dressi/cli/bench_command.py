@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from dressi.cli.bench.names import CASES, peers_text
-from dressi.cli.interrupt import imports
+from dressi.cli.core.interrupt import imports
 from dressi.errors import InputError
 
 OF_COMMAND = ("case", "predicted", "device_model", "measure", "against", "out", "fresh")

@@ -10,12 +10,12 @@ import typer
 
 from dressi import __version__
 from dressi.cli.bench_command import bench
+from dressi.cli.core.terminal import say
 from dressi.cli.count import count
 from dressi.cli.devices import devices
 from dressi.cli.doctor.command import doctor
 from dressi.cli.fit import FitCommand, fit
 from dressi.cli.report_command import report
-from dressi.cli.terminal import say
 from dressi.cli.view import view
 from dressi.config import config
 from dressi.errors import DressiError, InputError

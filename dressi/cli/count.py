@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dressi.cli.interrupt import imports
+from dressi.cli.core.interrupt import imports
 from dressi.errors import InputError
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _outputs(program: Path) -> "list[Variable]":
 
 
 def _leaves(outputs: "list[Variable]", names: str) -> "list[Variable]":
-    from dressi.ad.traversal import leaves
+    from dressi.ad.graph.traversal import leaves
 
     known = {v.name: v for v in leaves(outputs) if v.name}
     wanted = [name.strip() for name in names.split(",") if name.strip()]

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dressi.cli.interrupt import imports
+from dressi.cli.core.interrupt import imports
 from dressi.errors import DressiError, ShaderError
 
 
@@ -83,7 +83,7 @@ def _model(index: int) -> dict[str, Any]:
 
 
 def _print_device(entry: dict[str, Any]) -> None:
-    from dressi.vk.plan.limits import UNLIMITED
+    from dressi.vk.plan.core.limits import UNLIMITED
 
     mark = "  (used unless --device or DRESSI_DEVICE says otherwise)" if entry["chosen"] else ""
     driver = f"{entry['driver']} {entry['driver_version']}, Vulkan {entry['api_version']}"

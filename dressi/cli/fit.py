@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from dressi.cli.interrupt import imports
+from dressi.cli.core.interrupt import imports
 from dressi.errors import InputError
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from dressi.cli.interrupt import imports
+from dressi.cli.core.interrupt import imports
 
 
 def report(

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dressi.cli.interrupt import imports
+from dressi.cli.core.interrupt import imports
 from dressi.errors import InputError
 
 
@@ -28,7 +28,7 @@ def view(
         import numpy as np
 
         from dressi import Device, DressiAD
-        from dressi.cli.sizes import parse_size
+        from dressi.cli.core.sizes import parse_size
         from dressi.render.formats import load_scene
         from dressi.render.io import save_image
         from dressi.render.io.images import image_format

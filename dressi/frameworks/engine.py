@@ -15,18 +15,18 @@ import numpy as np
 
 from ..ad import functional as F
 from ..ad.graph import Domain, Variable, domain_of
-from ..ad.program import Program
+from ..ad.graph.program import Program
 from ..ad.transform.gradient import gradient
 from ..ad.transform.simplify import simplify
 from ..config import config
-from ..vk.plan.options import PlanOptions
+from ..vk.plan.core.options import PlanOptions
 from ..vk.run.device.device import Device
 from ..vk.run.device.memory import from_planes
 from ..vk.run.device.transfer import Exchange
 from ..vk.run.evaluations import shared_device
-from ..vk.run.executor import VulkanExecutor
+from ..vk.run.execution.executor import VulkanExecutor
+from ..vk.run.execution.workspace import Workspace
 from ..vk.run.measure.calibration import model_of
-from ..vk.run.workspace import Workspace
 from .operation import Layout, Operation, Parts, Spec, computed, spec_of
 
 KEPT = 64

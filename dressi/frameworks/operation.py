@@ -14,7 +14,7 @@ import numpy as np
 
 from ..ad.graph import Variable
 from ..ad.graph.arrays import layout_of
-from ..ad.types import Size, VType, list_image, list_size, list_values, vector_type, whole
+from ..ad.graph.types import Size, VType, list_image, list_size, list_values, vector_type, whole
 from ..errors import GraphError, InputError
 
 Array = TypeVar("Array")

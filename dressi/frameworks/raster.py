@@ -12,12 +12,12 @@ import numpy as np
 
 from ..ad import functional as F
 from ..ad.graph import Variable
+from ..ad.graph.types import IVEC2, VEC4, Size, whole
 from ..ad.ops.image.draws import Fragment
-from ..ad.types import IVEC2, VEC4, Size, whole
 from ..errors import GraphError, InputError
+from ..render.core.lists import list_data
 from ..render.forms.antialias import antialias_form
 from ..render.forms.edges.edge_list import EdgeList, edge_list
-from ..render.lists import list_data
 from ..render.surface.projection import finite
 from ..render.surface.screen import (
     Corners,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ..ad import functional as F
 from ..ad.graph import Variable
+from ..ad.graph.types import FLOAT, whole
 from ..ad.ops.texture.addressing import Place
 from ..ad.ops.texture.cube import sample_cube_levels
 from ..ad.ops.texture.sample import (
@@ -19,7 +20,6 @@ from ..ad.ops.texture.sample import (
     sample_levels,
 )
 from ..ad.transform.gradient import jvp
-from ..ad.types import FLOAT, whole
 from ..errors import GraphError, InputError
 from .operation import Description, Layout, Operation, Parts, Spec, channels, image, need, one_of, same
 

@@ -113,6 +113,8 @@ from .cameras.rigid import (
     xyzw_to_wxyz,
 )
 from .cameras.views import frame, orbit, ring
+from .core.lists import list_data, list_leaf
+from .core.materials import MaterialKind, Parameter
 from .drawing.draw import render_turntable
 from .drawing.entry import render
 from .drawing.picture import Picture
@@ -123,8 +125,6 @@ from .forms.edges.edge_list import edge_list
 from .forms.hard_soft_ras import hard_soft_ras
 from .forms.soft_target import outside_distance, soft_target
 from .io.strands import load_strands, save_strands
-from .lists import list_data, list_leaf
-from .materials import MaterialKind, Parameter
 from .mesh import Material, Mesh, primitives
 from .objectives.large_steps import large_steps, spread
 from .objectives.losses import charbonnier, l1, l2, multiscale_structural_similarity, structural_similarity

@@ -20,8 +20,8 @@ from ..render.io.files import usable, write_files
 from .bench.page import bench_page
 from .bench.tables import BenchFolder
 from .fit import MESH, REPORT, FitFolder, fit_page
-from .page import MOST_BYTES
 from .parts.model import page_model
+from .parts.page import MOST_BYTES
 
 __all__ = ["PAGE", "write_report"]
 PAGE = "report.html"

@@ -15,10 +15,10 @@ import numpy as np
 from ..errors import InputError
 from ..render.fit.report import HELD_OUT, STAGES
 from ..render.io.files import finite, read_bytes, read_json, usable
-from .page import Page
 from .parts.charts import LARGEST, Series, StageRow, kinds_legend, line_chart, stage_rows, timeline
 from .parts.markup import Markup, dictionary, element, figures, is_number, number, section, size_text, table
 from .parts.model import WORST, Model, colour, data_uri, error_map, first_frame, scaled, sheet_cells
+from .parts.page import Page
 
 # What `dressi fit` leaves in a folder, read with care: any of it may be damaged, or of another program.
 

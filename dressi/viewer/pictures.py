@@ -10,7 +10,7 @@ import numpy as np
 
 from ..ad import functional as F
 from ..ad.graph import Variable
-from ..ad.types import FLOAT, VEC3, Size
+from ..ad.graph.types import FLOAT, VEC3, Size
 from ..render.cameras import Camera
 from ..render.cameras.pose import matrices_leaf
 from ..render.fit.graphs.round import Subject

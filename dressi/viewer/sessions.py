@@ -13,8 +13,9 @@ import numpy as np
 
 from ..ad import functional as F
 from ..ad.graph import Variable
-from ..ad.types import FLOAT, IVEC3, VEC3, VEC4, Size
+from ..ad.graph.types import FLOAT, IVEC3, VEC3, VEC4, Size
 from ..errors import InputError
+from ..render.core.lists import as_list
 from ..render.drawing.entry import Maker, render
 from ..render.drawing.fibres import places_of, split_nodes
 from ..render.drawing.pixels import Pixels
@@ -25,7 +26,6 @@ from ..render.fit.graphs.term import RANGES, Controls
 from ..render.fit.job import FitRun, Moment
 from ..render.formats import save_mesh
 from ..render.io import save_png
-from ..render.lists import as_list
 from ..render.mesh import Material, Mesh
 from ..render.scene.scene import Node
 from ..render.scene.scene import Scene as Nodes

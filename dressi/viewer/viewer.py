@@ -10,8 +10,8 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from ..ad.graph import Variable
-from ..ad.traversal import leaves
-from ..ad.types import VEC3
+from ..ad.graph.traversal import leaves
+from ..ad.graph.types import VEC3
 from ..render.cameras import Cameras
 from ..render.cameras.pose import send_matrices
 from ..vk.run.engine import DressiAD

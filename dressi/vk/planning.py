@@ -9,18 +9,18 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from ..ad.graph import Variable
+from ..ad.graph.program import Part, Procedure, Program
+from ..ad.least_squares.objective import Objective
 from ..ad.loops.parts import has_loops, in_parts
-from ..ad.objective import Objective
 from ..ad.optim.optimizer import Optimizer
-from ..ad.program import Part, Procedure, Program
 from ..errors import InputError
 from .plan.compiler import build_plan
+from .plan.core.limits import DeviceLimits
+from .plan.core.options import DEFAULT, PlanOptions
+from .plan.execution.images import NOTHING, ImageSlot
+from .plan.execution.plan import Plan, TooLarge
 from .plan.glsl.shaders import ShaderText
-from .plan.images import NOTHING, ImageSlot
-from .plan.limits import DeviceLimits
 from .plan.model.device import DeviceModel
-from .plan.options import DEFAULT, PlanOptions
-from .plan.plan import Plan, TooLarge
 
 
 class PlanningEngine:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dressi.ad.graph import Function, Variable
-from dressi.ad.types import FLOAT, VType
+from dressi.ad.graph.types import FLOAT, VType
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ import numpy as np
 from example_tools import BATCH, SIZE, Example, add, example, of
 
 from dressi import FLOAT, INT, IVEC2, IVEC3, VEC2, VEC3, F, gradient
-from dressi.ad import coordinates
 from dressi.ad.contract.contraction import ContractFunction
 from dressi.ad.graph import Domain, Variable
 from dressi.ad.graph.index_map import BORDERS, Affine, IndexMap, wrapped
 from dressi.ad.networks.encodings import GridIndex
+from dressi.ad.ops.image import coordinates
 from dressi.ad.ops.image.image import Gather
 
 

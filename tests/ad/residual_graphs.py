@@ -15,9 +15,9 @@ from random import Random
 import numpy as np
 
 from dressi import F, Variable, networks
-from dressi.ad.evaluate import Evaluator
-from dressi.ad.traversal import topological_order
-from dressi.ad.types import FLOAT, INT, MAT2, MAT3, VEC2, VEC3, VEC4, Domain, VType, broadcast
+from dressi.ad.graph.evaluate import Evaluator
+from dressi.ad.graph.traversal import topological_order
+from dressi.ad.graph.types import FLOAT, INT, MAT2, MAT3, VEC2, VEC3, VEC4, Domain, VType, broadcast
 
 TYPES = (FLOAT, FLOAT, VEC2, VEC3, VEC4, MAT2, MAT3)
 LARGEST = 24

@@ -8,7 +8,7 @@ import pytest
 
 from dressi import FLOAT, VEC2, VEC3, VEC4, F, GraphError, Variable, evaluate, gradient
 from dressi.ad.graph.names import _CURES
-from dressi.ad.traversal import topological_order
+from dressi.ad.graph.traversal import topological_order
 
 image = Variable.of(np.arange(24.0).reshape(4, 6), name="image")
 points = Variable.of(np.arange(15.0).reshape(5, 3), name="points")

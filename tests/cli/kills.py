@@ -33,7 +33,7 @@ from dressi.render.mesh.primitives import pear
 
 # Checkpoints every few steps: kills then meet them half written, too.
 CODE = """
-from dressi.cli.interrupt import imports
+from dressi.cli.core.interrupt import imports
 with imports():
     import dressi.render.fit.phases.remeshed as unfold
     from dressi.render.fit.run import running

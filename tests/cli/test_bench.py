@@ -18,7 +18,7 @@ from command_line import refuses, run
 from rich.table import Table
 
 from dressi import FLOAT, Device, DeviceError, DressiAD, F, NoDriverError, Variable
-from dressi.ad.program import Program
+from dressi.ad.graph.program import Program
 from dressi.cli.bench import cases, protocol, work
 from dressi.cli.bench.cases import CASES as CASES_OF
 from dressi.cli.bench.cases import profile_counts
@@ -29,18 +29,18 @@ from dressi.cli.bench.request import DEFAULTS, Request
 from dressi.cli.bench.suite import Processor, units
 from dressi.cli.bench.work import Deodr, without_values
 from dressi.cli.commands import app
-from dressi.cli.plan_for import PlanFor, record
-from dressi.cli.terminal import table_console
+from dressi.cli.core.plan_for import PlanFor, record
+from dressi.cli.core.terminal import table_console
 from dressi.config import shader_text
 from dressi.render.drawing.draw import draw
 from dressi.render.formats import FORMATS, save_mesh
 from dressi.render.mesh.primitives import octasphere
 from dressi.render.objectives.metrics import iou
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.limits import PROFILES, UNBOUNDED, DeviceLimits, profile
+from dressi.vk.plan.core.limits import PROFILES, UNBOUNDED, DeviceLimits, profile
+from dressi.vk.plan.core.options import DEFAULT
 from dressi.vk.plan.model import records
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE, DESKTOP, RECORDS, TILER
-from dressi.vk.plan.options import DEFAULT
 from dressi.vk.plan.predict.stages import predict, step_bytes
 from dressi.vk.plan.predict.work import Invocation, Load, Shader, Stores
 

@@ -18,13 +18,13 @@ from dressi.cli.doctor import command as report
 from dressi.cli.doctor import gpu_probes as probes
 from dressi.cli.doctor import probe as processes
 from dressi.cli.doctor.probe import Answer, ask, facts
+from dressi.vk.plan.core.limits import DeviceLimits
 from dressi.vk.plan.glsl import writer
-from dressi.vk.plan.limits import DeviceLimits
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
+from dressi.vk.run.execution.workspace import Workspace
 from dressi.vk.run.shaders import pipeline
 from dressi.vk.run.shaders.errors import Shader
 from dressi.vk.run.shaders.pyglslang import compile_many
-from dressi.vk.run.workspace import Workspace
 
 
 def refuses_in_one_line(result: subprocess.CompletedProcess[str], *words: str) -> None:

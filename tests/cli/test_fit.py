@@ -17,9 +17,9 @@ from command_line import CODE, refuses, run, run_process
 from reference import depth_pictures, photographed, views_of_bowl
 
 from dressi import Device
+from dressi.cli.core.interrupt import Stop
 from dressi.cli.fitting.request import GROUPS, OPTIONS, Request
 from dressi.cli.fitting.run import Bar, FitWindow, disagreement
-from dressi.cli.interrupt import Stop
 from dressi.render import Cameras, Material, chamfer, load_mesh, primitives, ring, save_mesh
 from dressi.render.fit import Progress
 from dressi.render.io import encode_png

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import dressi
-from dressi.cli.interrupt import Stop, imports
+from dressi.cli.core.interrupt import Stop, imports
 from dressi.render.formats import save_mesh
 from dressi.render.mesh.primitives import pear
 

@@ -13,14 +13,14 @@ from PIL import Image
 
 import dressi
 from dressi import FLOAT, VEC3, F, NoDriverError, Variable, adam, notebook
-from dressi.ad.program import Program
+from dressi.ad.graph.program import Program
 from dressi.ad.show import svg
 from dressi.config import shader_text
 from dressi.figures import Figures
 from dressi.notebook import svg as notebook_svg
 from dressi.render import primitives, render
 from dressi.render.fit.data.dataset import FitResult, Quality, Timing
-from dressi.vk.plan.limits import PROFILES
+from dressi.vk.plan.core.limits import PROFILES
 from dressi.vk.plan.model.records import CPU
 from dressi.vk.planning import PlanningEngine
 

@@ -15,19 +15,19 @@ import numpy as np
 import pytest
 
 from dressi import DressiAD, DressiError, GraphError, PlanError, Variable, gradient, optim
-from dressi.ad.evaluate import Evaluator, NumpyExecutor, evaluate
 from dressi.ad.graph import Function
-from dressi.ad.objective import HISTORY
+from dressi.ad.graph.evaluate import Evaluator, NumpyExecutor, evaluate
+from dressi.ad.graph.program import Program
+from dressi.ad.least_squares.objective import HISTORY
 from dressi.ad.ops.pixel import elementary
-from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import OPTIONAL, build_plan
-from dressi.vk.plan.limits import PROFILES, DeviceLimits
+from dressi.vk.plan.core.limits import PROFILES, DeviceLimits
+from dressi.vk.plan.core.options import BASELINE, DEFAULT, FLAGS, PlanOptions
 from dressi.vk.plan.model.device import DeviceModel
 from dressi.vk.plan.model.records import RECORDS
-from dressi.vk.plan.options import BASELINE, DEFAULT, FLAGS, PlanOptions
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 from dressi.vk.run.measure.calibration import willing
 from random_graphs.operations import F, Pool, Refused
 from random_graphs.programs import EVERY, TYPES, random_program, small

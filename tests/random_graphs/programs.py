@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from dressi import GraphError, Variable, gradient, jvp, optim
-from dressi.ad.evaluate import evaluate
+from dressi.ad.graph.evaluate import evaluate
 from dressi.ad.graph.index_map import BORDERS
-from dressi.ad.program import Program
-from dressi.ad.types import FLOAT, INT, IVEC3, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4
+from dressi.ad.graph.program import Program
+from dressi.ad.graph.types import FLOAT, INT, IVEC3, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4
 from random_graphs.operations import (
     CONTRACTIONS,
     MORE,

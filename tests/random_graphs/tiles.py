@@ -11,12 +11,12 @@ from functools import partial
 import numpy as np
 import pytest
 
-from dressi.vk.plan.limits import DeviceLimits
+from dressi.vk.plan.core.limits import DeviceLimits
+from dressi.vk.plan.core.substage import SubStage
 from dressi.vk.plan.lowering import tile_contractions as lowering
 from dressi.vk.plan.lowering.chains import links_of, staged_in
 from dressi.vk.plan.model.device import DeviceModel
 from dressi.vk.plan.passes import schedule_contractions as passes
-from dressi.vk.plan.substage import SubStage
 from random_graphs.operations import CONTRACTIONS
 from random_graphs.programs import random_stencils
 

@@ -8,12 +8,12 @@ import pytest
 from tiny_fits import TinyFits, fits_on
 
 from dressi.ad.graph import Variable
-from dressi.ad.program import Program
+from dressi.ad.graph.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.render.drawing import pixels
 from dressi.render.fit.phases import remeshed
 from dressi.render.fit.start import carved
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 
 class Runs:

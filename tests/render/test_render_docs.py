@@ -17,10 +17,10 @@ import dressi.render.formats
 import dressi.render.io
 import dressi.render.mesh
 from dressi.ad.check import check_gradient
-from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Function
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.traversal import topological_order
 from dressi.ad.transform.simplify import verify
-from dressi.ad.traversal import topological_order
 
 NAMES = sorted(n for n in r.__all__ if not isinstance(getattr(r, n), types.ModuleType))
 GLOBALS = {

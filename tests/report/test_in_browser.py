@@ -10,7 +10,7 @@ from folders import write_fit
 from PIL import Image
 
 from dressi.report import write_report
-from dressi.report.page import MOST_BYTES
+from dressi.report.parts.page import MOST_BYTES
 
 VIEWER = "document.querySelector('.viewer')"
 

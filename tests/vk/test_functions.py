@@ -13,14 +13,14 @@ from numpy.testing import assert_allclose
 from random_graphs.residuals import check_residuals
 
 from dressi import DressiAD, F, LevenbergMarquardt, Variable, gradient
-from dressi.ad.evaluate import evaluate
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.program import Program
+from dressi.ad.graph.traversal import leaves
+from dressi.ad.graph.types import FLOAT, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4
 from dressi.ad.ops.image.draws import Rasterize
-from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.traversal import leaves
-from dressi.ad.types import FLOAT, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4
-from dressi.vk.plan.options import BASELINE, DEFAULT, PlanOptions
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.plan.core.options import BASELINE, DEFAULT, PlanOptions
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 TOLERANCE = 1e-5  # of the largest value
 

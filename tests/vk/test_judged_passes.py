@@ -4,19 +4,19 @@ import numpy as np
 import pytest
 
 from dressi import F, Variable, adam
-from dressi.ad.objective import Objective
-from dressi.ad.program import Program
+from dressi.ad.graph.program import Program
+from dressi.ad.least_squares.objective import Objective
 from dressi.config import shader_text
 from dressi.render import PointGeometry, draw_strands, primitives, render, ring
 from dressi.vk.plan import compiler
-from dressi.vk.plan.limits import profile
+from dressi.vk.plan.core.limits import profile
+from dressi.vk.plan.core.options import DEFAULT, PlanOptions
+from dressi.vk.plan.core.substage import FaceSums, ListFaces, ScatterDraw
+from dressi.vk.plan.execution.plan import Plan
 from dressi.vk.plan.model.device import DeviceModel
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE, DESKTOP, INTEGRATED, TILER
-from dressi.vk.plan.options import DEFAULT, PlanOptions
-from dressi.vk.plan.plan import Plan
 from dressi.vk.plan.predict.judge import Judge
 from dressi.vk.plan.predict.stages import predict
-from dressi.vk.plan.substage import FaceSums, ListFaces, ScatterDraw
 
 
 @pytest.fixture(autouse=True, scope="module")

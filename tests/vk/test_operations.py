@@ -19,23 +19,23 @@ from random_graphs.programs import EVERY, SUMS, random_program
 
 import dressi
 from dressi import DressiAD, F, GraphError, PlanError, Variable, gradient, sgd
-from dressi.ad.evaluate import evaluate
-from dressi.ad.evaluate import evaluate as meaning
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluate import evaluate as meaning
+from dressi.ad.graph.program import Program
+from dressi.ad.graph.types import FLOAT, INT, IVEC2, IVEC3, MAT3, MAT4, VEC2, VEC3, VEC4
 from dressi.ad.ops.image.image import Gather
 from dressi.ad.ops.image.lookup import Lookup
-from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.types import FLOAT, INT, IVEC2, IVEC3, MAT3, MAT4, VEC2, VEC3, VEC4
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
+from dressi.vk.plan.core.limits import PROFILES, DeviceLimits, profile
+from dressi.vk.plan.core.options import BASELINE, DEFAULT, PlanOptions
+from dressi.vk.plan.core.substage import Accumulate, FaceSums, FragmentScatter, ListFaces
 from dressi.vk.plan.glsl.generate import _SHADERS
 from dressi.vk.plan.glsl.shaders import stage_of
-from dressi.vk.plan.limits import PROFILES, DeviceLimits, profile
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE, DESKTOP
-from dressi.vk.plan.options import BASELINE, DEFAULT, PlanOptions
-from dressi.vk.plan.substage import Accumulate, FaceSums, FragmentScatter, ListFaces
-from dressi.vk.run import gate
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution import gate
+from dressi.vk.run.execution.executor import VulkanExecutor
 from dressi.vk.run.shaders.pyglslang import compile_many
 
 LEAST = -2147483647

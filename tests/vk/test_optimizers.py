@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from dressi import FLOAT, VEC3, F, Variable, gradient, optim
-from dressi.ad.evaluate import NumpyExecutor
-from dressi.ad.program import Program
+from dressi.ad.graph.evaluate import NumpyExecutor
+from dressi.ad.graph.program import Program
 from dressi.ad.transform.simplify import simplify
-from dressi.vk.plan.options import BASELINE
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.plan.core.options import BASELINE
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 RATE = optim.warm_up(optim.joined([(0, optim.linear(0.2, 0.1, 3)), (3, optim.exponential(0.1, 0.5))]), 2)
 OPTIMIZERS = {

@@ -11,17 +11,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dressi import FLOAT, INT, VEC3, VEC4, DeviceError, DressiAD, F, GraphError, Variable, adam, gradient
-from dressi.ad.evaluate import NumpyExecutor, evaluate
-from dressi.ad.objective import HISTORY
-from dressi.ad.program import Program
+from dressi.ad.graph.evaluate import NumpyExecutor, evaluate
+from dressi.ad.graph.program import Program
+from dressi.ad.least_squares.objective import HISTORY
 from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.limits import DeviceLimits
+from dressi.vk.plan.core.limits import DeviceLimits
+from dressi.vk.plan.core.options import BASELINE, PlanOptions
 from dressi.vk.plan.model.records import CPU, DESKTOP
-from dressi.vk.plan.options import BASELINE, PlanOptions
 from dressi.vk.plan.verify import verify_plan
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 from dressi.vk.run.measure.timing import profile
 
 small_limits = st.builds(

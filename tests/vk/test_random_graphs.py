@@ -15,8 +15,8 @@ from dressi.ad import functional
 from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.limits import PROFILES
-from dressi.vk.plan.options import BASELINE, DEFAULT
+from dressi.vk.plan.core.limits import PROFILES
+from dressi.vk.plan.core.options import BASELINE, DEFAULT
 
 
 @pytest.mark.parametrize("seed", range(1, 9))

@@ -9,13 +9,13 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from dressi import DressiAD, F, Variable
+from dressi.ad.graph.types import FLOAT, INT, MAT4, VEC2, VEC3, list_image
 from dressi.ad.least_squares import Robust, cauchy
-from dressi.ad.types import FLOAT, INT, MAT4, VEC2, VEC3, list_image
 from dressi.errors import InputError
 from dressi.render import Camera, Light, Mesh, render
 from dressi.render.cameras.rigid import exp_se3
+from dressi.render.core.lists import list_leaf
 from dressi.render.fit.data.learned import signed_distances
-from dressi.render.lists import list_leaf
 
 FILE = "face/ict_facekit_head_f16.npz"
 LANDMARKS = (

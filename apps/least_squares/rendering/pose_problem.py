@@ -8,7 +8,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from dressi import DressiAD, F, Variable
-from dressi.ad.types import FLOAT, MAT4, VEC3
+from dressi.ad.graph.types import FLOAT, MAT4, VEC3
 from dressi.render import Cameras, Mesh, render
 from dressi.render.cameras.rigid import exp_se3
 from dressi.render.fit.data.learned import signed_distances

@@ -12,11 +12,11 @@ import numpy as np
 
 from ..graph import At, Function, PixelFunction, ReduceFunction, Variable
 from ..graph.index_map import IMAGE_AXES, Affine, IndexMap, wrapped
+from ..graph.sub_graph import SubGraph
+from ..graph.types import INT, Access, vector_type
 from ..ops.pixel.compare import equal, select
 from ..ops.pixel.hints import store
 from ..ops.pixel.vector import fill
-from ..sub_graph import SubGraph
-from ..types import INT, Access, vector_type
 from . import derivative
 from .loops import contraction_glsl, index_glsl
 from .split import split

@@ -22,10 +22,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..graph import Variable
 from ..graph.index_map import Affine, IndexMap
+from ..graph.sub_graph import SubGraph
+from ..graph.traversal import leaves
+from ..graph.types import INT
 from ..ops.pixel.compare import equal, select
-from ..sub_graph import SubGraph
-from ..traversal import leaves
-from ..types import INT
 from .readers import Readers, readers
 from .terms import Guard, Terms, shape_of
 

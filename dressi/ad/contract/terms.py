@@ -12,9 +12,9 @@ import numpy as np
 
 from ..graph import Domain, Variable
 from ..graph.index_map import Affine, IndexMap
+from ..graph.sub_graph import SubGraph
+from ..graph.types import VType
 from ..ops.pixel.arithmetic import Mul
-from ..sub_graph import SubGraph
-from ..types import VType
 from .readers import FEW, Readers, readers
 
 COMBINE = {"add": np.add, "max": np.maximum, "min": np.minimum}

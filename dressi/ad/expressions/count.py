@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from ..graph import Variable
+from ..graph.traversal import topological_order
 from ..ops.pixel.constant import Constant
 from ..ops.pixel.kinds import Pointwise
 from ..transform.fused import Whole
 from ..transform.simplify import paused
-from ..traversal import topological_order
 from .reader import ALGEBRA, ORDINARY, Reader, ordinary, readable
 from .reduce import reduced
 from .steps import CALL, NUMBER, PRODUCT, RECIPROCAL, SUM, Lowering, Steps

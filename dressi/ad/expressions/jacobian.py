@@ -14,14 +14,14 @@ from typing import Any
 
 from ...errors import GraphError
 from ..graph import Function, Variable, as_variable
+from ..graph.traversal import topological_order
+from ..graph.types import FLOAT, Domain, VType, vector_type
 from ..ops.image.reduce import Expand
 from ..ops.pixel.arithmetic import hadamard
 from ..ops.pixel.constant import constant
 from ..ops.pixel.matrix import Columns, component
 from ..ops.pixel.vector import Construct
 from ..transform.simplify import paused
-from ..traversal import topological_order
-from ..types import FLOAT, Domain, VType, vector_type
 from .count import count, fewest_of, shortest
 from .rational import Rational, times
 from .reader import Reader, floats, readable

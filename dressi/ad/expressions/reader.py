@@ -10,6 +10,8 @@ import numpy as np
 
 from ...errors import GraphError
 from ..graph import Function, Variable
+from ..graph.traversal import producers_first
+from ..graph.types import Access
 from ..loops.loop import Recomputed
 from ..ops.image.reduce import Expand
 from ..ops.pixel.arithmetic import Add, Div, Mix, Mul, Sub
@@ -23,8 +25,6 @@ from ..ops.pixel.math import Neg, Square
 from ..ops.pixel.matrix import Column, Columns, Determinant, Inverse, MatMul, Outer, Transpose
 from ..ops.pixel.vector import Construct, Fill, Spread, SumComponents, Swizzle
 from ..transform.fused import Whole
-from ..traversal import producers_first
-from ..types import Access
 from .table import Scaled, Table
 
 Components = tuple[Scaled, ...]

@@ -14,10 +14,10 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from ..graph.traversal import producers_first
 from ..ops.pixel.arithmetic import Max, Min
 from ..ops.pixel.compare import Select
 from ..ops.pixel.elementary import Cos, Exp, Exp2, Log, Log2, Sin, Sqrt
-from ..traversal import producers_first
 from .rational import (
     PRIME,
     RANGE,

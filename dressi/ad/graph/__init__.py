@@ -1,6 +1,5 @@
 """The graph of a computation: Variables, Functions and the kinds of Functions. Graphs are immutable."""
 
-from ..types import Domain, domain_of
 from .arrays import At
 from .function import (
     AccumulateFunction,
@@ -14,6 +13,7 @@ from .function import (
     Variable,
     as_variable,
 )
+from .types import Domain, domain_of
 from .user_code import user_line
 from .work import Edge
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import DressiError, GraphError, shown
-from ..types import Domain, Size, VType, list_image, list_size, list_values, matrix_type, vector_type
+from .types import Domain, Size, VType, list_image, list_size, list_values, matrix_type, vector_type
 
 
 def array_of(values: Any) -> np.ndarray:

@@ -13,10 +13,10 @@ import numpy as np
 
 from ...errors import GraphError
 from ...figures import Figures
-from ..types import Access, Domain, Sampler, Size, VType, broadcast, domain_of, inferred_domain
 from .arrays import ArrayShape, At, array_of, doubt, layout_of
 from .operators import Operators, builders
 from .snippet import places_of
+from .types import Access, Domain, Sampler, Size, VType, broadcast, domain_of, inferred_domain
 from .user_code import of_dressi, user_line
 from .work import Edge, Work
 
@@ -66,7 +66,7 @@ class Variable(ArrayShape, Operators, Figures):
         self.where = user_line()
         if not isinstance(vtype, VType):
             raise GraphError(
-                f"the type of a Variable is FLOAT, VEC3, INT, ... of dressi.ad.types, not {vtype!r}"
+                f"the type of a Variable is FLOAT, VEC3, INT, ... of dressi.ad.graph.types, not {vtype!r}"
             )
         self.vtype, self.domain = vtype, domain_of(size, batch, channels)
         self.size, self.tiles, self.channels = self.domain

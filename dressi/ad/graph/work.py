@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..types import Access
+from .types import Access
 
 UNROLLED = 4
 """Texels that one iteration of an unrolled loop takes."""

@@ -7,11 +7,11 @@ from ..contract.contraction import ContractFunction
 from ..contract.terms import shape_of
 from ..graph import Variable
 from ..graph.index_map import Affine, IndexMap
+from ..graph.types import vector_type, whole
 from ..ops.pixel.arithmetic import total
 from ..ops.pixel.constant import operands
 from ..ops.pixel.matrix import component
 from ..ops.pixel.vector import Construct
-from ..types import vector_type, whole
 
 __all__ = ["channel", "channels", "concatenate_channels", "from_channels", "to_channels"]
 

@@ -15,11 +15,11 @@ from ..contract.terms import shape_of
 from ..graph import Variable, user_line
 from ..graph.index_map import BORDERS, IMAGE_AXES, Affine, IndexMap
 from ..graph.names import cure
+from ..graph.sub_graph import SubGraph
+from ..graph.types import FLOAT, INT, whole
 from ..ops.image import activations
 from ..ops.pixel import arithmetic, compare, elementary, geometry, math, matrix, vector
 from ..ops.pixel.constant import constant
-from ..sub_graph import SubGraph
-from ..types import FLOAT, INT, whole
 
 __all__ = ["contract"]
 

@@ -11,12 +11,12 @@ from ..contract.terms import shape_of
 from ..graph import Variable
 from ..graph.index_map import BORDERS, Affine
 from ..graph.operators import operator
+from ..graph.types import FLOAT, whole
 from ..ops.image.texels import check_one_row
 from ..ops.pixel.constant import Like, floats, operands
 from ..ops.pixel.matrix import component, product
 from ..ops.pixel.vector import Construct
 from ..transform.gradient import gradient
-from ..types import FLOAT, whole
 from .contract import contract
 
 __all__ = [

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...errors import GraphError
 from ..graph import Variable
+from ..graph.types import FLOAT, VEC3, whole
 from ..ops.image.image import shift
 from ..ops.image.reduce import expand, zeros_like
 from ..ops.image.resize import resize
@@ -20,7 +21,6 @@ from ..ops.pixel.constant import Like, operands
 from ..ops.pixel.elementary import exp
 from ..ops.pixel.geometry import dot
 from ..ops.pixel.matrix import inverse, outer
-from ..types import FLOAT, VEC3, whole
 from .contract import contract
 from .convolve import correlate, matmul
 

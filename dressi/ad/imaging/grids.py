@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import GraphError
-from ..coordinates import pixel_coordinates
 from ..graph import Variable
+from ..graph.types import FLOAT, Size, size_of, vector_type, whole
+from ..ops.image.coordinates import pixel_coordinates
 from ..ops.image.lookup import lookup
 from ..ops.pixel.arithmetic import clamp, minimum, mix
 from ..ops.pixel.kinds import AliasBeside
@@ -17,7 +18,6 @@ from ..ops.pixel.math import floor, to_float, to_int
 from ..ops.pixel.matrix import component
 from ..ops.pixel.vector import Construct, ivec2, swizzle
 from ..transform.gradient import gradient, jvp
-from ..types import FLOAT, Size, size_of, vector_type, whole
 from .contract import contract
 
 __all__ = ["bilateral_filter", "slice_grid", "splat_grid"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import GraphError
-from ..coordinates import pixel_coordinates
 from ..graph import Variable
+from ..graph.types import FLOAT, VEC3, Size, size_of, whole
+from ..ops.image.coordinates import pixel_coordinates
 from ..ops.image.lookup import lookup
 from ..ops.pixel.geometry import dot
-from ..types import FLOAT, VEC3, Size, size_of, whole
 from .channels import from_channels
 from .contract import contract
 from .convolve import correlate

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ...errors import GraphError
-from ..coordinates import pixel_coordinates
 from ..graph import Domain, Variable
+from ..graph.types import MAT3, VEC2, Size, size_of
+from ..ops.image.coordinates import pixel_coordinates
 from ..ops.image.extremes import max as max_texel
 from ..ops.image.lookup import ScatterAdd, lookup
 from ..ops.image.reduce import Sum, fit, reduce_axes
@@ -19,7 +20,6 @@ from ..ops.pixel.vector import swizzle, vec2, vec3, vec4
 from ..ops.texture.addressing import WrapName
 from ..ops.texture.sample import sample
 from ..transform.gradient import backward, jvp
-from ..types import MAT3, VEC2, Size, size_of
 from .channels import channel, concatenate_channels
 from .convolve import matmul
 

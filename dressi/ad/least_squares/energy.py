@@ -11,10 +11,10 @@ from typing import NamedTuple
 from ...errors import GraphError
 from .. import functional as F
 from ..graph import Variable
+from ..graph.traversal import topological_order
 from ..ops.image.texels import entries_only
 from ..ops.pixel.kinds import shortcut
 from ..transform.gradient import jvp, total
-from ..traversal import topological_order
 from .linear.diagonal import texel_by_texel
 from .linear.vectors import WHOLE, inner, squared_norm, units
 

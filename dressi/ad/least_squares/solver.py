@@ -14,12 +14,12 @@ import numpy as np
 from ...errors import GraphError
 from .. import functional as F
 from ..graph import RasterFunction, Variable
+from ..graph.program import Part, Procedure, Program
+from ..graph.traversal import topological_order
+from ..graph.types import whole
 from ..optim.optimizer import STEP, State, check_clock, clock, names
-from ..program import Part, Procedure, Program
 from ..transform.rewrite import substitute
 from ..transform.simplify import simplify
-from ..traversal import topological_order
-from ..types import whole
 from .energy import Energy
 from .linear import direct
 from .linear.coarse import OPEN, SHORT, Coarse

@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 
 from ...errors import GraphError
-from ..evaluate import Evaluator
 from ..graph import Function, Variable
+from ..graph.evaluate import Evaluator
+from ..graph.traversal import rebuilt, structure, topological_order
+from ..graph.types import FLOAT, INT, Access, whole
 from ..graph.user_code import check_function, user_level
 from ..ops.image.reduce import Expand, fit, zeros_like
 from ..ops.image.texels import fetch
@@ -27,8 +29,6 @@ from ..ops.pixel.constant import Constant, Like, operands
 from ..ops.pixel.hints import Later, store
 from ..ops.pixel.kinds import AliasBeside
 from ..transform.gradient import backward, jvp, vjp
-from ..traversal import rebuilt, structure, topological_order
-from ..types import FLOAT, INT, Access, whole
 
 __all__ = ["checkpoint", "loop"]
 

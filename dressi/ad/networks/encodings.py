@@ -13,7 +13,7 @@ import numpy as np
 from ...errors import GraphError
 from .. import functional as F
 from ..graph import PixelFunction, Variable
-from ..types import FLOAT, INT, IVEC2, IVEC3, VEC2, VEC3, whole
+from ..graph.types import FLOAT, INT, IVEC2, IVEC3, VEC2, VEC3, whole
 from .layers import Weights, features, weight_of
 
 __all__ = ["fourier_features", "hash_grid", "hash_grid_init", "sinusoidal_positions"]

@@ -9,9 +9,9 @@ from typing import Any
 from ...errors import GraphError
 from .. import functional as F
 from ..graph import Variable
+from ..graph.types import FLOAT, whole
 from ..graph.user_code import check_function
 from ..ops.pixel.constant import Like, operands
-from ..types import FLOAT, whole
 
 __all__ = [
     "attention", "batch_norm", "batch_statistics", "convolution", "from_windows", "group_norm", "layer_norm",

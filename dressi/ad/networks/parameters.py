@@ -10,10 +10,10 @@ from typing import Any, cast
 import numpy as np
 
 from ...errors import GraphError, shown
-from ..evaluate import leaf_value
 from ..graph import Variable
+from ..graph.evaluate import leaf_value
+from ..graph.types import FLOAT, vector_type
 from ..graph.user_code import check_function
-from ..types import FLOAT, vector_type
 
 __all__ = [
     "arrays", "assigned", "attention_init", "convolution_init", "flat", "kaiming_normal", "kaiming_uniform",

@@ -15,8 +15,8 @@ import numpy as np
 from ...errors import GraphError
 from .. import functional as F
 from ..graph import PixelFunction, Variable
+from ..graph.types import FLOAT, INT
 from ..ops.pixel.constant import float_literal
-from ..types import FLOAT, INT
 from .schedules import Rate, check_constant, check_number, check_rate, rate_at
 
 __all__ = [

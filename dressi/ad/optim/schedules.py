@@ -14,7 +14,7 @@ from typing import Any
 from ...errors import GraphError
 from .. import functional as F
 from ..graph import Domain, Variable, as_variable
-from ..types import FLOAT
+from ..graph.types import FLOAT
 
 __all__ = [
     "Rate", "Schedule", "constant", "cosine", "exponential", "joined", "linear", "piecewise", "rate_at",

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from ..graph import At, PixelFunction, Variable
+from ..graph.program import Program
+from ..graph.sub_graph import SubGraph
+from ..graph.traversal import rebuilt, topological_order
+from ..graph.types import VType
 from ..ops.pixel.constant import constant_value
 from ..ops.pixel.geometry import dot
-from ..program import Program
-from ..sub_graph import SubGraph
-from ..traversal import rebuilt, topological_order
-from ..types import VType
 from .gradient import gradient, local_jvp
 from .simplify import simplify
 

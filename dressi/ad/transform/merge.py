@@ -9,13 +9,13 @@ from dataclasses import replace
 from functools import partial, reduce
 
 from ..graph import Domain, DrawFunction, Function, ScatterFunction, Variable
+from ..graph.program import Program
 from ..ops.image.extremes import ReduceMax
 from ..ops.image.lookup import ScatterAdd, with_pairs
 from ..ops.image.reduce import Reduce, Sum
 from ..ops.pixel.arithmetic import Add, Max, maximum
 from ..ops.pixel.constant import is_constant
 from ..ops.pixel.vector import swizzle, vec2, vec3, vec4
-from ..program import Program
 from .rewrite import replaced, substitute
 
 Key = Callable[[Variable], Hashable | None]

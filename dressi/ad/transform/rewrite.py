@@ -9,8 +9,8 @@ from typing import Any
 
 from ...errors import GraphError
 from ..graph import Function, Variable
-from ..program import Program
-from ..traversal import topological_order
+from ..graph.program import Program
+from ..graph.traversal import topological_order
 
 Rule = Callable[[Function], Variable | None]
 """Returns a Variable equal to the output of the Function, of the same type and domain, or None if the rule

@@ -6,8 +6,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..contract.contraction import ContractFunction
-from ..evaluate import coordinates
 from ..graph import Domain, Function, PixelFunction, ReduceFunction, ScatterFunction, Variable
+from ..graph.evaluate import coordinates
+from ..graph.types import Access, vector_type
 from ..ops.image.lookup import Lookup
 from ..ops.image.reduce import Expand, zeros
 from ..ops.pixel.arithmetic import Add, Div, Max, Min, Mul, Sub, add, div, hadamard, sub
@@ -19,7 +20,6 @@ from ..ops.pixel.kinds import Alias
 from ..ops.pixel.math import Abs, Neg, Square, StopGradient, neg
 from ..ops.pixel.matrix import Transpose
 from ..ops.pixel.vector import Construct, Spread, SumComponents, Swizzle
-from ..types import Access, vector_type
 from .rewrite import Rule, alike, if_alike, on
 
 COMMUTATIVE = frozenset({Add, Mul})

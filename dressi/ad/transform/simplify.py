@@ -10,11 +10,11 @@ from copy import copy
 
 from ...config import config
 from ..graph import Function, Variable
+from ..graph.program import Program
+from ..graph.traversal import topological_order
+from ..graph.types import Access
 from ..ops.image.draws import Rasterize
 from ..ops.image.reduce import Expand, extents
-from ..program import Program
-from ..traversal import topological_order
-from ..types import Access
 from .merge import merge_reductions, merge_scatters
 from .rewrite import Pass, mapped, replaced, rewrite
 from .rules import COMMUTATIVE, RULES

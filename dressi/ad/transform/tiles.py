@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..coordinates import tile_index
 from ..graph import Variable
+from ..graph.traversal import rebuilt, topological_order
+from ..ops.image.coordinates import tile_index
 from ..ops.image.lookup import take
 from ..ops.image.reduce import expand
 from ..ops.pixel.arithmetic import div, total
-from ..traversal import rebuilt, topological_order
 
 
 def stacked(images: Sequence[Variable]) -> Variable:

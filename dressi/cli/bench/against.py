@@ -13,7 +13,7 @@ from rich.table import Table
 
 from ...errors import InputError
 from ...vk.plan.model.records import DATA_CENTRE
-from ..terminal import table_console
+from ..core.terminal import table_console
 from .model import predictions
 from .names import PREDICTED
 from .request import Request

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from dressi.ad.types import Size
+from dressi.ad.graph.types import Size
 from dressi.cli.bench import stencils, work
 from dressi.cli.bench.request import Request
 from dressi.cli.bench.work import Targets, Trial, Work
-from dressi.vk.plan.limits import PROFILES, profile
+from dressi.vk.plan.core.limits import PROFILES, profile
+from dressi.vk.plan.core.options import BASELINE, DEFAULT, PlanOptions
 from dressi.vk.plan.model.records import model_of_profile
-from dressi.vk.plan.options import BASELINE, DEFAULT, PlanOptions
 
 COMPARED = ("table2", "table3")
 """Cases whose trials are different ways to the same images."""

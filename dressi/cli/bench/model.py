@@ -14,20 +14,20 @@ from rich.table import Table
 from ... import Device, DressiAD
 from ...config import shader_text
 from ...errors import InputError
-from ...render.engine import Engine
+from ...render.core.engine import Engine
 from ...render.fit import Dataset, FitJob, FitOptions, mesh_dataset, planned_dataset
 from ...render.io import write_json
 from ...render.mesh import Mesh
-from ...vk.plan.limits import most_restrictive, profile
+from ...vk.plan.core.limits import most_restrictive, profile
+from ...vk.plan.execution.plan import Plan
 from ...vk.plan.model.records import device_model
-from ...vk.plan.plan import Plan
 from ...vk.plan.predict.stages import Prediction, predict
 from ...vk.planning import PlanningEngine
 from ...vk.run.measure.calibration import model_of
 from ...vk.run.measure.timing import profile as time_stages
-from ..plan_for import PlanFor
-from ..plan_for import record as record_named
-from ..terminal import table_console
+from ..core.plan_for import PlanFor
+from ..core.plan_for import record as record_named
+from ..core.terminal import table_console
 from .request import Request
 from .run import trials_of
 from .work import drawn_on, without_values

@@ -16,8 +16,8 @@ from ... import Device, DressiAD
 from ...config import config, shader_text
 from ...errors import DressiError
 from ...vk.plan.compiler import build_plan
-from ...vk.plan.limits import DeviceLimits
-from ...vk.plan.options import BASELINE
+from ...vk.plan.core.limits import DeviceLimits
+from ...vk.plan.core.options import BASELINE
 from ...vk.plan.predict.stages import step_bytes
 from ...vk.run.measure.timing import stage_facts
 from .work import Peer, Trial

@@ -8,12 +8,12 @@ from typing import Any
 
 from dressi.cli.bench.meshes import Model, load
 from dressi.cli.bench.names import CASES, PREDICTED, RIVALS
-from dressi.cli.sizes import parse_size
+from dressi.cli.core.sizes import parse_size
 from dressi.errors import InputError
 from dressi.render.forms.form import known_form
 from dressi.render.forms.hard_soft_ras import SOFT_FORMS
 from dressi.render.surface.texturing import GRADIENTS
-from dressi.vk.plan.limits import profile
+from dressi.vk.plan.core.limits import profile
 
 TARGETS = ("hard", "soft")
 MOST_PIXELS = 1 << 28

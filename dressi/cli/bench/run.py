@@ -18,12 +18,12 @@ from rich.table import Table
 from ... import Device, list_devices
 from ...errors import DressiError, InputError
 from ...render.io import write_json
-from ...vk.plan.limits import PROFILES
-from ...vk.plan.options import DEFAULT
+from ...vk.plan.core.limits import PROFILES
+from ...vk.plan.core.options import DEFAULT
 from ...vk.run.measure.calibration import model_of
 from ...vk.run.measure.timing import copy_bandwidth
-from ..sizes import check_size
-from ..terminal import table_console
+from ..core.sizes import check_size
+from ..core.terminal import table_console
 from .cases import CASES, COMPARED, for_profile
 from .protocol import measure
 from .request import Request

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import F, Variable
-from ...ad.types import FLOAT, VEC3, VEC4, Size
+from ...ad.graph.types import FLOAT, VEC3, VEC4, Size
 from ...errors import DeviceError, InputError
 from .request import Request
 

@@ -15,8 +15,8 @@ from ...render.io import write_json
 from ...render.io.files import read_json, usable
 from ...report import write_report
 from ...report.bench.tables import MANIFEST
-from ..interrupt import INTERRUPTED
-from ..terminal import say
+from ..core.interrupt import INTERRUPTED
+from ..core.terminal import say
 from .names import CASES, RIVALS
 from .request import DEFAULTS, Request
 from .run import measured

@@ -12,21 +12,21 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ... import Device, DressiAD, F, Variable, adam
-from ...ad.evaluate import evaluate
+from ...ad.graph.evaluate import evaluate
+from ...ad.graph.types import FLOAT, IVEC3, VEC2, VEC3, Size, list_values
 from ...ad.optim import Clocked, Optimizer, clock, cosine, sgd
 from ...ad.transform.gradient import gradient
-from ...ad.types import FLOAT, IVEC3, VEC2, VEC3, Size, list_values
 from ...config import shader_text
 from ...errors import DeviceError, InputError
 from ...render.cameras import Cameras
 from ...render.cameras.pose import matrices_leaf
+from ...render.core.lists import list_leaf
 from ...render.drawing.draw import draw, surface_uv
 from ...render.drawing.entry import render
 from ...render.fit.data.learned import ViewBatches, signed_distances
 from ...render.fit.phases.texture import TextureRound
 from ...render.forms.edges.edge_list import edge_list
 from ...render.forms.hard_soft_ras import SOFT_FORMS, draw_form
-from ...render.lists import list_leaf
 from ...render.mesh import Mesh
 from ...render.mesh.material import Material
 from ...render.mesh.queries import SurfaceDistance
@@ -36,10 +36,10 @@ from ...render.shading.environment import Environment
 from ...render.surface.projection import to_clip
 from ...render.surface.screen import rasterize_hard
 from ...render.surface.texturing import texture_colour
-from ...vk.plan.limits import DeviceLimits
+from ...vk.plan.core.limits import DeviceLimits
+from ...vk.plan.core.options import DEFAULT, PlanOptions
+from ...vk.plan.execution.plan import Plan
 from ...vk.plan.model.device import DeviceModel
-from ...vk.plan.options import DEFAULT, PlanOptions
-from ...vk.plan.plan import Plan
 from ...vk.planning import PlanningEngine
 from .meshes import Model, cameras, deformed, textured
 from .request import Request

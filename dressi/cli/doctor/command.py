@@ -11,8 +11,8 @@ import typer
 
 from ... import __version__
 from ...errors import InputError
-from ..interrupt import imports
-from ..terminal import table_console
+from ..core.interrupt import imports
+from ..core.terminal import table_console
 from .probe import Ask
 
 

@@ -12,16 +12,16 @@ import numpy as np
 from scipy.ndimage import maximum_filter, minimum_filter
 
 from dressi.ad import functional as F
-from dressi.ad.evaluate import NumpyExecutor
 from dressi.ad.graph import PixelFunction, Variable
-from dressi.ad.program import Program
-from dressi.ad.types import FLOAT, INT, IVEC3, VEC4, Access
-from dressi.vk.plan.limits import DeviceLimits
+from dressi.ad.graph.evaluate import NumpyExecutor
+from dressi.ad.graph.program import Program
+from dressi.ad.graph.types import FLOAT, INT, IVEC3, VEC4, Access
+from dressi.vk.plan.core.limits import DeviceLimits
+from dressi.vk.plan.core.options import BASELINE, DEFAULT
 from dressi.vk.plan.model.device import DeviceModel
-from dressi.vk.plan.options import BASELINE, DEFAULT
 from dressi.vk.run.device.choose import list_devices
 from dressi.vk.run.device.device import Device
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 from dressi.vk.run.measure.calibration import SECONDS, measure, sampler_errors
 
 SIZE = (64, 48)

@@ -26,7 +26,7 @@ from ...render.io.images import has_alpha, image_size
 from ...render.io.lens import Lens
 from ...render.reconstruct.keep import find_cameras
 from ...render.reconstruct.pictures import check_video, chosen_frames, is_video, list_pictures
-from ..terminal import say
+from ..core.terminal import say
 from .request import CAMERAS, QUICK, Request
 
 

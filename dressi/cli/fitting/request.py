@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dressi.cli.sizes import parse_size
+from dressi.cli.core.sizes import parse_size
 from dressi.errors import InputError
 from dressi.render.fit import TARGET_SAMPLES, FitOptions
 from dressi.render.fit.masks import mask_maker, needs_calibration

@@ -32,10 +32,10 @@ from ...render.shading.harmonics import HarmonicsLight
 from ...render.shading.lights import LightSource
 from ...vk.planning import PlanningEngine
 from ...vk.run.measure.timing import RoundStages
-from ..interrupt import Stop
-from ..plan_for import device_or_record
-from ..sizes import check_size, parse_size
-from ..terminal import say
+from ..core.interrupt import Stop
+from ..core.plan_for import device_or_record
+from ..core.sizes import check_size, parse_size
+from ..core.terminal import say
 from .photographs import read_photographs
 from .request import Request, check_options
 

@@ -18,9 +18,9 @@ from ...errors import DeviceLostError, DressiError
 from ...render.fit import Progress
 from ...render.fit.disk import NAME as CHECKPOINT
 from ...render.fit.disk.checkpoint import set_aside
+from ..core.interrupt import Stop
 from ..fitting.request import OPTIONS, Request
 from ..fitting.run import Bar, run_fit
-from ..interrupt import Stop
 
 LOG = "log.txt"
 """In the folder of an object: what `dressi fit` would print, and tracebacks."""

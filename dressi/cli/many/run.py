@@ -20,10 +20,10 @@ from tqdm import tqdm
 from ...errors import DressiError, InputError
 from ...render.fit import Progress, check_folder, locked
 from ...render.io import write_files, write_json
+from ..core.interrupt import Stop
+from ..core.terminal import say
 from ..fitting.request import Request
 from ..fitting.run import GOES_ON
-from ..interrupt import Stop
-from ..terminal import say
 from .job import Ended, Job, run_job, usable
 from .listing import read_list
 from .pool import Died, Event, Pool, ProcessPool, RayPool, check_ray

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable
-from ...ad.types import FLOAT, MAT3, VEC2, Size, size_of
+from ...ad.graph.types import FLOAT, MAT3, VEC2, Size, size_of
 from ...errors import GraphError, InputError
 from .conventions import check_affine
 from .rigid import arrays_too, look_at

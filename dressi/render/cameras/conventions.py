@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...ad import functional as F
-from ...ad.types import MAT3, MAT4, VEC3, VEC4
+from ...ad.graph.types import MAT3, MAT4, VEC3, VEC4
 from ...errors import InputError, warn
 from .rigid import (
     arrays_too,

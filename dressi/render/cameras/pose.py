@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from ...ad import functional as F
-from ...ad.evaluate import evaluate
 from ...ad.graph import Variable
-from ...ad.types import FLOAT, MAT4, VEC3
+from ...ad.graph.evaluate import evaluate
+from ...ad.graph.types import FLOAT, MAT4, VEC3
 from ...errors import InputError
-from ..engine import Engine
-from ..lists import list_data
+from ..core.engine import Engine
+from ..core.lists import list_data
 from .camera import Camera, Cameras
 from .rigid import exp_se3
 

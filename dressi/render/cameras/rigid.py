@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from ...ad import functional as F
-from ...ad.evaluate import Evaluator
 from ...ad.graph import Variable
-from ...ad.types import MAT3, MAT4, VEC3, VEC4, VType
+from ...ad.graph.evaluate import Evaluator
+from ...ad.graph.types import MAT3, MAT4, VEC3, VEC4, VType
 from ...errors import GraphError, InputError
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...ad.graph import Variable
-from ...ad.types import MAT4, Size, size_of
+from ...ad.graph.types import MAT4, Size, size_of
 from ...errors import GraphError, InputError
 from .camera import Camera, Cameras, Views
 from .conventions import check_convention

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from ...ad.graph import Variable
-from ...ad.types import IVEC3, VEC2
+from ...ad.graph.types import IVEC3, VEC2
 from ...errors import InputError
 from ..cameras import Cameras
 from ..cameras.pose import send_matrices, unit_matrices
 from ..cameras.views import turntable
-from ..engine import MakeEngine
-from ..lists import list_leaf
+from ..core.engine import MakeEngine
+from ..core.lists import list_leaf
 from ..mesh import Mesh
 from ..scene.scene import Node, Scene
 from ..shading.lights import LightSource

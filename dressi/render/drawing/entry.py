@@ -10,19 +10,18 @@ from typing import Any
 import numpy as np
 
 from ...ad import functional as F
-from ...ad import traversal
-from ...ad.graph import Variable
+from ...ad.graph import Variable, traversal
+from ...ad.graph.types import FLOAT, MAT4, Size
 from ...ad.ops.pixel.constant import Like
-from ...ad.types import FLOAT, MAT4, Size
 from ...errors import InputError, did_you_mean
 from ..cameras.views import seen_by
+from ..core.lists import list_data
 from ..forms.edges.edge_list import edge_list
 from ..forms.form import HARD, Form, Silhouette, fraction, known_form
 from ..forms.hard_soft_ras import FORMS, check_names, draw_form
 from ..layers.margins import check_layered, draw_layers
 from ..layers.moments import draw_summed
 from ..layers.peel import MOST
-from ..lists import list_data
 from ..mesh import Material, Mesh
 from ..scene.geometry import Geometry, TriangleGeometry
 from ..scene.scene import Node, Scene

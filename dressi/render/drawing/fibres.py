@@ -11,11 +11,11 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
+from ...ad.graph.types import FLOAT, INT, MAT4, VEC3
 from ...ad.transform.gradient import total
-from ...ad.types import FLOAT, INT, MAT4, VEC3
 from ...errors import InputError
+from ..core.lists import list_leaf
 from ..layers.peel import Transparent, depth_of
-from ..lists import list_leaf
 from ..scene.scene import Node, Scene
 from ..shading.lights import DirectionalLight, Light, LightSource
 from ..shading.shadows import Shadow, light_arriving

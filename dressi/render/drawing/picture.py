@@ -11,16 +11,16 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
+from ...ad.graph.types import FLOAT, Size, vector_type
 from ...ad.ops.pixel.constant import Like
 from ...ad.transform.gradient import total
-from ...ad.types import FLOAT, Size, vector_type
 from ...errors import InputError, OfVariables
 from ...figures import Figures
+from ..core.lists import list_leaf
 from ..forms.form import Form, Silhouette
 from ..forms.soft_target import outside_distance
 from ..layers.peel import Transparent
 from ..layers.stacks import Layered
-from ..lists import list_leaf
 from ..surface.screen import Surface, covered
 from .point import Look, Shader, SurfacePoint, View
 

@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ad import traversal
-from ...ad.graph import Variable
+from ...ad.graph import Variable, traversal
 from ...engines import default_engine
 from ...errors import InputError
 from ...figures import Figures

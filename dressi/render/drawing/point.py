@@ -11,10 +11,10 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import PixelFunction, Variable
+from ...ad.graph.types import INT, Size
 from ...ad.transform.gradient import total
-from ...ad.types import INT, Size
 from ...errors import InputError
-from ..materials import GLTF
+from ..core.materials import GLTF
 from ..shading.bsdf import Bsdf, Frame
 from ..shading.lights import Fragment, LightSource
 from ..shading.normal_map import mapped_normal, vertex_tangents

@@ -13,7 +13,7 @@ from ...ad.least_squares import Energy, Jacobi, LevenbergMarquardt
 from ...engines import default_engine
 from ...errors import InputError
 from ..cameras import Camera, Cameras
-from ..engine import MakeEngine
+from ..core.engine import MakeEngine
 from ..shading.harmonics import even_light
 from .data import FaceData, Noise
 from .graph import LEARNED, POSES, FaceGraph, start_motion

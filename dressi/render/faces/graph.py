@@ -28,15 +28,15 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable
+from ...ad.graph.traversal import leaves
+from ...ad.graph.types import FLOAT, IVEC3, MAT4, VEC2, VEC3, VType
 from ...ad.least_squares import Robust, cauchy, huber, tukey
-from ...ad.traversal import leaves
-from ...ad.types import FLOAT, IVEC3, MAT4, VEC2, VEC3, VType
 from ...errors import InputError
 from ..cameras.rigid import axis_angle_to_matrix, rigid, rotation_and_translation
+from ..core.lists import list_leaf
 from ..drawing.entry import render
 from ..drawing.picture import Picture
 from ..fit.data.learned import signed_distances
-from ..lists import list_leaf
 from ..mesh import Mesh
 from ..scene.morph import weighted_sum
 from ..shading.harmonics import COUNT, harmonic_irradiance

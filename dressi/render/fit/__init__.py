@@ -8,8 +8,8 @@ This package does not depend on a device: ``make_engine`` makes the engine that 
 ``dressi.DressiAD``.
 """
 
+from ..core.engine import Engine, MakeEngine
 from ..drawing.draw import draw
-from ..engine import Engine, MakeEngine
 from .data.dataset import (
     TARGET_SAMPLES,
     Dataset,

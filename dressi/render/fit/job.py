@@ -16,7 +16,7 @@ import numpy as np
 from ...errors import InputError
 from ..cameras import Cameras
 from ..cameras.pose import world_cameras
-from ..engine import Engine, MakeEngine
+from ..core.engine import Engine, MakeEngine
 from ..forms.hard_soft_ras import SOFT_FORMS
 from ..forms.soft_target import check_reach, marked
 from ..io import save_png

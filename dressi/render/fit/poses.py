@@ -14,16 +14,16 @@ from scipy.spatial.transform import Rotation
 from ...ad import functional as F
 from ...ad import optim
 from ...ad.graph import Variable
-from ...ad.types import FLOAT, INT, MAT4, VEC3
+from ...ad.graph.types import FLOAT, INT, MAT4, VEC3
 from ...engines import default_engine
 from ...errors import InputError
 from ..cameras import Camera, Cameras
 from ..cameras.rigid import exp_se3
+from ..core.engine import MakeEngine
+from ..core.lists import list_leaf
 from ..drawing.entry import render
-from ..engine import MakeEngine
 from ..forms.hard_soft_ras import FORMS
 from ..io.images import resize
-from ..lists import list_leaf
 from ..mesh import Mesh
 from ..objectives.hull import mask_rays, nearest_point
 from ..objectives.metrics import iou

@@ -20,9 +20,9 @@ from scipy.ndimage import map_coordinates
 from ...errors import InputError
 from ..cameras import Camera, Cameras
 from ..cameras.alignment import turns
+from ..core.engine import MakeEngine
 from ..drawing import draw as drawing
 from ..drawing.draw import draw, render_turntable
-from ..engine import MakeEngine
 from ..formats import save_glb, save_scene
 from ..io import Photos, save_gif, save_png
 from ..io.calibration import NAME, encode_cameras

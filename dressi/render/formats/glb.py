@@ -15,9 +15,9 @@ import numpy as np
 from ...ad.graph import Variable
 from ...errors import InputError, warn
 from ..cameras import Camera
+from ..core.materials import EXTENSIONS, GLTF, Map, Parameter
 from ..io.files import write_files
 from ..io.images import encode_png, resize
-from ..materials import EXTENSIONS, GLTF, Map, Parameter
 from ..mesh import Material, Mesh, SeamSplit
 from ..scene.geometry import Geometry, TriangleGeometry
 from ..scene.morph import MorphGeometry

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import InputError, shown, warn
+from ..core.materials import GLTF, Map, Placement
 from ..io import files
 from ..io.images import encode_png, linear_rgb, read_texture, resize, three_channels
 from ..io.pixels import decode_pixels
-from ..materials import GLTF, Map, Placement
 from ..mesh import Material, Mesh, joined, triangulate, weld
 from ..surface.color import linear_to_srgb, srgb_to_linear
 

@@ -33,10 +33,10 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Domain, PixelFunction, Variable
+from ...ad.graph.types import FLOAT, INT, VEC2, VEC3, VEC4, Access, Size, list_size
 from ...ad.ops.pixel.constant import Like
-from ...ad.types import FLOAT, INT, VEC2, VEC3, VEC4, Access, Size, list_size
 from ...errors import InputError
-from ..lists import at_points
+from ..core.lists import at_points
 from ..surface.projection import across, box, direction, on_image, quads
 from ..surface.screen import (
     AREA_MINIMUM,

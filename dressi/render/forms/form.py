@@ -16,8 +16,8 @@ from typing import Any
 
 from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
+from ...ad.graph.types import Size
 from ...ad.ops.pixel.constant import Like
-from ...ad.types import Size
 from ...errors import InputError, did_you_mean
 from ..surface.screen import DrawnMesh, Surface, covered
 

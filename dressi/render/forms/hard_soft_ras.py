@@ -23,10 +23,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal, NotRequired, TypedDict, Unpack, overload
 
 from ...ad.graph import Variable
+from ...ad.graph.types import IVEC3, Size, size_of
 from ...ad.ops.pixel.constant import Like
-from ...ad.types import IVEC3, Size, size_of
 from ...errors import InputError, did_you_mean
-from ..lists import as_list
+from ..core.lists import as_list
 from ..surface.projection import clip_list
 from ..surface.screen import DrawnMesh
 from .antialias import ANTIALIAS, Antialiased

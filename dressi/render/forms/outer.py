@@ -29,8 +29,8 @@ from functools import cached_property
 
 from ...ad import functional as F
 from ...ad.graph import Variable
+from ...ad.graph.types import Size
 from ...ad.ops.pixel.constant import Like
-from ...ad.types import Size
 from ...errors import InputError
 from ..surface.screen import Corners, DrawnMesh, Surface, barycentric, corners, covered
 from .edges.around_edges import NearestPoint, draw_edges, face_beside, weights_on_edge

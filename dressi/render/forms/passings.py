@@ -14,11 +14,11 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Domain, PixelFunction, Variable
+from ...ad.graph.types import FLOAT, INT, VEC2, VEC4, Access
 from ...ad.ops.pixel.constant import Like
 from ...ad.ops.pixel.kinds import shortcut
 from ...ad.transform.fused import fused
 from ...ad.transform.tiles import over_tiles, stacked, unstacked
-from ...ad.types import FLOAT, INT, VEC2, VEC4, Access
 from ..surface.screen import DrawnMesh, common_batch, corners, covered, pixel_centres
 from .edges.around_edges import InnerFace, Stored, StoredGradient, face_planes, rasterize_edges
 from .edges.edge_list import BEYOND, HIDDEN, OUTWARD, EdgeList, edge_sides, ends_of, seen_ends

@@ -25,12 +25,12 @@ from functools import cached_property, reduce
 from typing import NamedTuple
 
 from ...ad import functional as F
-from ...ad.coordinates import tile_index
 from ...ad.graph import Variable
+from ...ad.graph.types import FLOAT, INT, VEC2
+from ...ad.ops.image.coordinates import tile_index
 from ...ad.ops.pixel.constant import Like
 from ...ad.transform.gradient import total
 from ...ad.transform.tiles import over_tiles, stacked, unstacked
-from ...ad.types import FLOAT, INT, VEC2
 from ...errors import InputError
 from ..forms.edges.around_edges import Stored
 from ..forms.edges.edge_list import BEYOND, EdgeList, edges_of

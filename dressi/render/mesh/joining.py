@@ -11,7 +11,7 @@ import numpy as np
 
 from ...config import config
 from ...errors import InputError, shown, warn
-from ..materials import GLTF
+from ..core.materials import GLTF
 from .material import Material, bilinear, wrapped
 from .mesh import Mesh
 from .rows import drop_unused, weld

@@ -10,7 +10,7 @@ import numpy as np
 
 from dressi.errors import InputError, KnownAttributes
 
-from ..materials import GLTF, WRAPS, Map, Placement, range_text
+from ..core.materials import GLTF, WRAPS, Map, Placement, range_text
 
 ALPHA_MODES = ("opaque", "mask", "blend")
 

@@ -15,8 +15,8 @@ from scipy import sparse
 from dressi.errors import InputError, KnownAttributes, warn
 from dressi.figures import Figures
 
-from ..compiled import compiled
 from ..surface.color import check_linear
+from .compiled import compiled
 from .material import Material, bilinear
 from .rows import connected, distinct, drop_unused, face_rows, midpoints, unit, value_rows
 from .tangents import Tangents, corner_tangents

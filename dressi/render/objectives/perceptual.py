@@ -14,8 +14,8 @@ import numpy as np
 from ...ad import functional as F
 from ...ad import networks
 from ...ad.graph import Variable
+from ...ad.graph.types import VEC3
 from ...ad.ops.pixel.constant import Like, operands
-from ...ad.types import VEC3
 from ...errors import InputError, shown
 
 SHIPPED = Path(__file__).with_name("perceptual.safetensors")

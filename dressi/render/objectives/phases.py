@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 
 from ...ad.graph import Variable
+from ...ad.graph.types import FLOAT
 from ...ad.optim import Optimizer
-from ...ad.types import FLOAT
 from ...errors import InputError
-from ..engine import MakeEngine
+from ..core.engine import MakeEngine
 
 
 @dataclass(frozen=True)

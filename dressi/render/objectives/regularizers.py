@@ -19,11 +19,11 @@ from scipy import sparse
 
 from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
+from ...ad.graph.types import FLOAT, IVEC2, list_image
 from ...ad.ops.pixel.constant import Like
-from ...ad.types import FLOAT, IVEC2, list_image
 from ...errors import InputError
+from ..core.lists import list_data, list_leaf, padded
 from ..forms.edges.edge_list import EdgeList
-from ..lists import list_data, list_leaf, padded
 from .losses import reduced, squared
 from .sparse import Matrix, Room, SparseMatrix, differences, sparse_matrix
 

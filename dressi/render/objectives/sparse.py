@@ -17,9 +17,9 @@ from scipy import sparse
 from ...ad import functional as F
 from ...ad.contract.contraction import SumOfParts
 from ...ad.graph import Domain, PixelFunction, Variable
-from ...ad.types import INT, VEC2, Access, list_size
+from ...ad.graph.types import INT, VEC2, Access, list_size
 from ...errors import InputError
-from ..lists import at_points, list_data, list_leaf, padded, read_list
+from ..core.lists import at_points, list_data, list_leaf, padded, read_list
 
 Matrix = Any
 """A SciPy sparse array, which has no useful type annotations."""

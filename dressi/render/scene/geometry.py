@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...ad.graph import Variable
-from ...ad.types import VType, list_image, list_size
+from ...ad.graph.types import VType, list_image, list_size
 from ...errors import InputError, KnownAttributes
 from ..mesh import Mesh
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable
-from ...ad.types import FLOAT, VEC3, list_image, list_size
+from ...ad.graph.types import FLOAT, VEC3, list_image, list_size
 from ...errors import InputError, KnownAttributes
-from ..lists import list_leaf
+from ..core.lists import list_leaf
 from ..mesh import Mesh
 from .geometry import MovedGeometry, mesh_lists, tiled_list
 

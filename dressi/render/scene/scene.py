@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...ad.graph import Variable
-from ...ad.types import MAT4
+from ...ad.graph.types import MAT4
 from ...errors import InputError, did_you_mean
 from ..cameras import Camera
 from ..cameras.conventions import check_affine

@@ -14,10 +14,10 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
+from ...ad.graph.types import FLOAT, MAT3, VEC3, VEC4, Size
 from ...ad.ops.pixel.constant import Like
 from ...ad.ops.texture.addressing import Place
 from ...ad.ops.texture.sample import sample_levels
-from ...ad.types import FLOAT, MAT3, VEC3, VEC4, Size
 from ...errors import InputError
 from ..surface.color import check_linear
 from .bsdf.albedo import LEAST_COSINE, diffuse_albedo, lobe_place, lobe_table, looked_up

@@ -15,10 +15,10 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
+from ...ad.graph.types import FLOAT, VEC3
 from ...ad.ops.pixel.constant import Like
-from ...ad.types import FLOAT, VEC3
 from ...errors import GraphError, InputError
-from ..lists import as_list
+from ..core.lists import as_list
 from .environment import Environment
 from .lights import Fragment, LightSource
 from .sphere_filter import directions, solid_angles

@@ -16,8 +16,8 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
+from ...ad.graph.types import FLOAT, VEC3, VType
 from ...ad.ops.pixel.constant import Like
-from ...ad.types import FLOAT, VEC3, VType
 from ..surface.screen import covered
 from .bsdf import Bsdf, Frame
 from .shadows import Occluders, Shadow, light_arriving

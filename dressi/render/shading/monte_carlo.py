@@ -8,8 +8,8 @@ from typing import NamedTuple, Self
 
 from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
+from ...ad.graph.types import INT
 from ...ad.ops.pixel.constant import Like
-from ...ad.types import INT
 from ...errors import InputError
 from .bsdf import Bsdf, Frame
 from .bsdf.microfacet import Grid, seen_from_above

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from ...ad import functional as F
 from ...ad.graph import Variable
-from ...ad.types import IVEC3, VEC2, VEC3
-from ..lists import as_list
+from ...ad.graph.types import IVEC3, VEC2, VEC3
+from ..core.lists import as_list
 
 
 def mapped_normal(

@@ -17,9 +17,9 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
-from ...ad.types import IVEC3, VEC2, VEC3
+from ...ad.graph.types import IVEC3, VEC2, VEC3
 from ...errors import InputError
-from ..lists import as_list
+from ..core.lists import as_list
 from ..surface.screen import Surface, barycentric, corners, covered, rasterize_hard, vertex_normals
 from .bsdf import Bsdf, Frame, Sky, SkyLight
 from .lights import DirectionalLight, Fragment, LightSource

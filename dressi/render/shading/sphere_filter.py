@@ -10,9 +10,9 @@ import numpy as np
 
 from ...ad.contract.contraction import SumOfParts
 from ...ad.graph import Variable, domain_of
+from ...ad.graph.types import Access, Size
 from ...ad.ops.image.texels import fetch
 from ...ad.ops.pixel.kinds import Linear
-from ...ad.types import Access, Size
 
 
 @dataclass(frozen=True)

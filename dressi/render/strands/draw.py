@@ -11,10 +11,10 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable
+from ...ad.graph.types import FLOAT, VEC3, Size
 from ...ad.ops.image.draws import Fragment
 from ...ad.ops.pixel.constant import Like
 from ...ad.transform.gradient import total
-from ...ad.types import FLOAT, VEC3, Size
 from ...errors import InputError, OfVariables
 from ..cameras.pose import matrices_leaf
 from ..cameras.views import seen_by

@@ -9,10 +9,10 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable
+from ...ad.graph.types import FLOAT, INT, VEC3, VEC4, VType, list_size
 from ...ad.transform.gradient import total
-from ...ad.types import FLOAT, INT, VEC3, VEC4, VType, list_size
 from ...errors import InputError
-from ..lists import list_leaf
+from ..core.lists import list_leaf
 from ..mesh import Mesh
 from ..surface.color import check_linear
 

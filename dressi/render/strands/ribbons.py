@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 from ...ad import functional as F
 from ...ad.graph import Variable
+from ...ad.graph.types import Size
 from ...ad.ops.pixel.compare import guarded
 from ...ad.transform.fused import fused
-from ...ad.types import Size
 from ..forms.form import at_least
 from ..surface.projection import FARTHEST, LARGEST, W_MINIMUM, across, box, direction, on_image, quads
 from .geometry import Chain, PointGeometry, StrandGeometry, chain_of, per_entry

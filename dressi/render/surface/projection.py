@@ -11,11 +11,11 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable
+from ...ad.graph.types import MAT4, VEC3, VEC4, Size, list_size
 from ...ad.ops.pixel.constant import Like
 from ...ad.transform.fused import fused
-from ...ad.types import MAT4, VEC3, VEC4, Size, list_size
 from ...errors import GraphError
-from ..lists import as_list
+from ..core.lists import as_list
 
 W_MINIMUM = 1e-6
 """Vertices with w at most this are behind the viewer."""

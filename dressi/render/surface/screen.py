@@ -16,11 +16,11 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Function, PixelFunction, Variable
+from ...ad.graph.types import IVEC3, VEC3, VEC4, Size
 from ...ad.ops.image.draws import Fragment
 from ...ad.transform.fused import fused
-from ...ad.types import IVEC3, VEC3, VEC4, Size
 from ...errors import InputError
-from ..lists import as_list
+from ..core.lists import as_list
 from .projection import Projected, clip_list, finite, project
 
 AREA_MINIMUM = 1e-10

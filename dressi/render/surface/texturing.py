@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from ...ad import functional as F
 from ...ad.graph import Variable
+from ...ad.graph.types import INT, Size
 from ...ad.ops.texture.addressing import WrapName
-from ...ad.types import INT, Size
 from ...errors import InputError
 from .screen import Corners, barycentric, covered, interpolate, pixel_rays
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..page import Page
 from ..parts.charts import timeline
 from ..parts.markup import Markup, details, dictionary, element, figures, number, section, size_text, table
+from ..parts.page import Page
 from . import tables
 from .tables import BenchFolder, Measured, differs, figure9, short, table2, table3, table4, table5
 

@@ -40,13 +40,14 @@ from itertools import chain
 from typing import TypeVar
 
 from ...ad.graph import DrawFunction, ScatterFunction, Variable
+from ...ad.graph.program import Program
 from ...ad.loops.parts import without_loops
-from ...ad.program import Program
 from ...ad.transform.merge import halve_scatter, pack_externals
 from ...ad.transform.rewrite import replaced
 from ...ad.transform.simplify import paused
 from ...config import config
 from ...errors import InputError
+from .analysis.context import Context, Target, Uses
 from .analysis.dataflow import Analysis
 from .analysis.dependencies import (
     NO_LEAVES,
@@ -59,30 +60,29 @@ from .analysis.dependencies import (
     separate_updates,
     split_static,
 )
-from .context import Context, Target, Uses
+from .core.limits import DeviceLimits
+from .core.options import DEFAULT, PlanOptions
+from .core.substage import SubStage
+from .execution.images import assign_images, usages
+from .execution.plan import Plan, Schedule
 from .glsl.generate import Alike, generate
 from .glsl.shaders import ShaderText
-from .images import assign_images, usages
-from .limits import DeviceLimits
 from .lowering import scatter
 from .lowering.fragment_value import FragmentValue, fuse_into_draws, without
 from .lowering.samplers import sample_in_hardware
 from .lowering.tile_contractions import shorten_loops, tile_contractions, within_walks
 from .model.device import DeviceModel
 from .model.records import CPU
-from .options import DEFAULT, PlanOptions
-from .pack import DoesNotFit, one_function_each, one_sub_stage_each, pack_functions, pack_stages
 from .passes.active_blocks import run_on_active_blocks
 from .passes.choose_lowering import choose_lowering, split_overflow, subpasses_where_possible
 from .passes.draws import compact_live_faces, draw_scatters, rasterize_in_compute
 from .passes.fusion import fuse_epilogues, fuse_horizontally
+from .passes.pack import DoesNotFit, one_function_each, one_sub_stage_each, pack_functions, pack_stages
 from .passes.precision import contract_operations, narrow_intermediates
 from .passes.schedule_contractions import fuse_contractions, overlap_tiles, stage_operands, tile_products
 from .passes.storage import copy_leaves_first, load_images, pack_channels, store_in_buffers, update_in_place
 from .passes.store_operands import store_operands
-from .plan import Plan, Schedule
 from .predict.judge import Judge
-from .substage import SubStage
 from .verify import verify, verify_plan
 
 Pass = Callable[[Sequence[SubStage], Context], list[SubStage]]

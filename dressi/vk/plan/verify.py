@@ -9,17 +9,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from ...ad.graph import AccumulateFunction, Function, PixelFunction, RasterFunction, Variable
-from ...ad.types import Access
+from ...ad.graph.types import Access
 from ...errors import PlanError
-from . import substage
+from .analysis.context import Context
 from .analysis.rematerialization import recomputable
-from .context import Context
-from .limits import DeviceLimits
-from .lists import WorkList
+from .core import substage
+from .core.limits import DeviceLimits
+from .core.lists import WorkList
+from .core.substage import Binding, Range, Stage, SubStage
+from .execution.plan import Plan
 from .lowering.fragment_value import FragmentValue
 from .lowering.register_tiles import TiledContraction, tiled_in
-from .plan import Plan
-from .substage import Binding, Range, Stage, SubStage
 
 
 def verify(sub_stages: Sequence[SubStage], context: Context, made_by: str) -> None:

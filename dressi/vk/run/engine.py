@@ -12,28 +12,28 @@ from typing import Any
 import numpy as np
 
 from ...ad.graph import Variable
+from ...ad.graph.program import Program
+from ...ad.graph.traversal import leaves
+from ...ad.graph.types import whole
 from ...ad.least_squares.energy import Energy, Residual
+from ...ad.least_squares.objective import Objective
 from ...ad.least_squares.solver import LeastSquares
-from ...ad.objective import Objective
 from ...ad.optim.optimizer import Optimizer
-from ...ad.program import Program
-from ...ad.traversal import leaves
-from ...ad.types import whole
 from ...config import config
 from ...errors import DeviceError, GraphError, InputError
-from ..plan.limits import DeviceLimits
+from ..plan.core.limits import DeviceLimits
+from ..plan.core.options import DEFAULT, PlanOptions
+from ..plan.execution.plan import Plan
 from ..plan.model.device import DeviceModel
-from ..plan.options import DEFAULT, PlanOptions
-from ..plan.plan import Plan
 from .device.device import Device, defer_close
+from .device.export import ExportedImage, exported
 from .device.transfer import Readback
 from .evaluations import Evaluations, Running, in_form, named
-from .executor import VulkanExecutor, limits_of
-from .export import ExportedImage, exported
+from .execution.executor import VulkanExecutor, limits_of
+from .execution.workspace import Workspace
 from .measure.calibration import model_of
 from .measure.search import searched
 from .runner import Runner, by_leaf, read_state
-from .workspace import Workspace
 
 LOSS = "loss"
 

@@ -12,18 +12,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...ad.graph import Variable
-from ...ad.program import Program
+from ...ad.graph.program import Program
+from ...ad.graph.traversal import leaves, structure
 from ...ad.transform.rewrite import substitute
 from ...ad.transform.simplify import simplify
-from ...ad.traversal import leaves, structure
 from ...errors import GraphError
 from .device.device import Device
 from .device.memory import DeviceImage
 from .device.transfer import Readback
-from .executor import VulkanExecutor
+from .execution.executor import VulkanExecutor
+from .execution.steps import Steps, running
+from .execution.workspace import Workspace
 from .measure.calibration import model_of
-from .steps import Steps, running
-from .workspace import Workspace
 
 KEPT = 8  # programs that are kept, the least recently used one being dropped
 

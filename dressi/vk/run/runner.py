@@ -8,27 +8,27 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from ...ad.graph import Variable
+from ...ad.graph.program import Program
+from ...ad.graph.traversal import topological_order
 from ...ad.graph.user_code import user_level
 from ...ad.least_squares.linear.conjugate_gradient import OUTCOME
 from ...ad.least_squares.linear.diagonal import diagonal
 from ...ad.least_squares.linear.vectors import Jacobian
-from ...ad.objective import HISTORY, Objective
+from ...ad.least_squares.objective import HISTORY, Objective
 from ...ad.ops.pixel.compare import Select
-from ...ad.program import Program
 from ...ad.transform.simplify import verify
-from ...ad.traversal import topological_order
 from ...config import config, shader_text
 from ...errors import DeviceError, GraphError, InputError
 from ..plan.compiler import build_plan
+from ..plan.core.options import PlanOptions
 from ..plan.model.device import DeviceModel
-from ..plan.options import PlanOptions
 from ..planning import bytes_in_parts, program_within
 from .evaluations import Evaluations
-from .executor import VulkanExecutor
+from .execution.executor import VulkanExecutor
+from .execution.steps import Steps, running
+from .execution.workspace import Workspace
 from .measure.calibration import model_of
 from .measure.timing import print_times
-from .steps import Steps, running
-from .workspace import Workspace
 
 
 class Runner:

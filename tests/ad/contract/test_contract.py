@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from dressi import FLOAT, MAT3, VEC3, F, GraphError, Variable
-from dressi.ad.evaluate import evaluate
+from dressi.ad.graph.evaluate import evaluate
 from dressi.ad.graph.index_map import Affine, IndexMap, wrapped, wrapped_glsl
+from dressi.ad.graph.program import Program
 from dressi.ad.imaging.contract import FUNCTIONS
-from dressi.ad.program import Program
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
+from dressi.vk.plan.core.limits import profile
 from dressi.vk.plan.glsl.shaders import stage_of
-from dressi.vk.plan.limits import profile
 from dressi.vk.run.shaders.pyglslang import compile_glsl
 
 A = Variable(FLOAT, (5, 4), name="a")

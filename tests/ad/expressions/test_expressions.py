@@ -11,11 +11,11 @@ from numpy.testing import assert_allclose
 from random_graphs.programs import disagreements, random_outputs
 
 from dressi import FLOAT, INT, MAT2, MAT3, VEC2, VEC3, F, GraphError, Variable, gradient, hvp, jvp, vjp
-from dressi.ad.evaluate import evaluate
 from dressi.ad.expressions.count import as_written, count, fewest, shortest
 from dressi.ad.expressions.jacobian import Writer, component_of, jacobian_steps
 from dressi.ad.expressions.reader import Reader
 from dressi.ad.expressions.table import ONE, Table
+from dressi.ad.graph.evaluate import evaluate
 from dressi.ad.ops.pixel.kinds import Pointwise
 from dressi.ad.transform.fused import fused
 from dressi.cli.commands import app

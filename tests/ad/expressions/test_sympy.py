@@ -5,8 +5,8 @@ import pytest
 from random_graphs.programs import random_outputs
 
 from dressi import F, Variable
-from dressi.ad.evaluate import evaluate
-from dressi.ad.traversal import topological_order
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.traversal import topological_order
 
 sympy = pytest.importorskip("sympy")
 

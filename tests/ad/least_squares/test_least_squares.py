@@ -11,13 +11,13 @@ from numpy.testing import assert_allclose
 from residual_graphs import Dense, Drawn, draw, flat, leaves, start, unflat
 
 from dressi import MAT2, F, GraphError, Variable, gradient, jvp, least_squares, networks
-from dressi.ad.evaluate import evaluate
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.types import FLOAT, INT, MAT3, VEC2, VEC3
 from dressi.ad.least_squares import Energy, Jacobian, diagonal
 from dressi.ad.least_squares.linear import coarse
 from dressi.ad.least_squares.linear.coarse import shares
 from dressi.ad.least_squares.linear.direct import Columns, solved
 from dressi.ad.least_squares.linear.vectors import EACH, WHOLE
-from dressi.ad.types import FLOAT, INT, MAT3, VEC2, VEC3
 
 WEIGHT = 0.3
 STARTS = np.array([[0.3, -0.2, 0.5], [1.0, 0.1, -0.4]])

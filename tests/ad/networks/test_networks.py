@@ -11,13 +11,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 import dressi
 from dressi import FLOAT, INT, VEC2, VEC3, DressiAD, F, GraphError, InputError, Variable, adamw, networks
 from dressi.ad.check import check_gradient
-from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable as Leaf
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.program import Program
 from dressi.ad.networks.safetensors import TYPES
-from dressi.ad.program import Program
 from dressi.ad.transform.gradient import gradient
-from dressi.vk.plan.options import BASELINE, DEFAULT
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.plan.core.options import BASELINE, DEFAULT
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 RNG = np.random.default_rng(0)
 

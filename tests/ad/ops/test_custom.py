@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from dressi import FLOAT, VEC3, F, GraphError, PixelFunction, Variable, gradient
-from dressi.ad.evaluate import evaluate
-from dressi.ad.program import Program
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.program import Program
 from dressi.ad.transform.simplify import simplify
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 X = Variable(VEC3, (3, 2), name="x", data=np.arange(18.0).reshape(1, 2, 3, 3))
 

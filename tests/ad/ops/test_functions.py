@@ -12,13 +12,13 @@ from examples import CASES, DIFFERENTIABLE, EXAMPLES, Build, concrete_functions,
 from PIL import Image
 
 from dressi import F, GraphError, gradient, jvp
-from dressi.ad.evaluate import Evaluator, evaluate, with_tiles
 from dressi.ad.graph import At, DrawFunction, Function, ScatterFunction, Variable
+from dressi.ad.graph.evaluate import Evaluator, evaluate, with_tiles
+from dressi.ad.graph.traversal import topological_order
+from dressi.ad.graph.types import FLOAT, INT, IVEC2, IVEC3, MAT2, MAT3, VEC2, VEC3, VEC4, Access
 from dressi.ad.loops.loop import LoopFunction
 from dressi.ad.ops.pixel.constant import float_literal, int_literal
 from dressi.ad.ops.pixel.random import _bits
-from dressi.ad.traversal import topological_order
-from dressi.ad.types import FLOAT, INT, IVEC2, IVEC3, MAT2, MAT3, VEC2, VEC3, VEC4, Access
 
 STEP = 1e-5
 

@@ -9,11 +9,11 @@ from texels import WRAP, bilinear
 
 from dressi import FLOAT, INT, VEC2, VEC3, F, GraphError, Variable, VType, gradient
 from dressi.ad.check import check_gradient
-from dressi.ad.evaluate import evaluate
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.program import Program
 from dressi.ad.ops.image.resize import Resize
 from dressi.ad.ops.texture.sample import mip_sizes
-from dressi.ad.program import Program
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 RNG = np.random.default_rng(2)
 

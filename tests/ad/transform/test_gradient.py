@@ -13,12 +13,12 @@ import dressi.ad
 import dressi.render
 from dressi import FLOAT, INT, MAT3, VEC2, VEC3, F, GraphError, gradient, hvp, jvp
 from dressi.ad.check import check_gradient
-from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Function, PixelFunction, Variable
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.program import Program
+from dressi.ad.graph.traversal import leaves, topological_order
 from dressi.ad.ops.pixel.kinds import Shortcut
-from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify, verify
-from dressi.ad.traversal import leaves, topological_order
 
 
 def leaf(vtype, size=(1, 1), batch=1, seed=0):

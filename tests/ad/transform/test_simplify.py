@@ -6,17 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dressi import FLOAT, INT, MAT2, VEC2, VEC3, F, GraphError, gradient
-from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Function, Variable
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.program import Program
+from dressi.ad.graph.traversal import topological_order
 from dressi.ad.ops.image.lookup import ScatterAdd
-from dressi.ad.program import Program
 from dressi.ad.transform.fused import fused
 from dressi.ad.transform.rewrite import on, rewrite, substitute
 from dressi.ad.transform.simplify import simplify, verify
 from dressi.ad.transform.tiles import over_tiles, stacked, unstacked
-from dressi.ad.traversal import topological_order
 from dressi.config import config
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 
 def leaf(vtype=FLOAT, size=(3, 2), batch=1, seed=0, name=None):

@@ -14,7 +14,7 @@ from outer_cases import Along
 from soft_cases import Case, Executor
 
 from dressi import F, Variable, gradient
-from dressi.ad.types import VEC3, VEC4, list_size
+from dressi.ad.graph.types import VEC3, VEC4, list_size
 from dressi.render.forms.antialias import Antialiased
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
 

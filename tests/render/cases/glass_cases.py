@@ -9,7 +9,7 @@ import outer_cases as oc
 import soft_cases as sc
 
 from dressi import F, Variable, gradient
-from dressi.ad.types import FLOAT, IVEC3, VEC3, VEC4, list_image, list_size
+from dressi.ad.graph.types import FLOAT, IVEC3, VEC3, VEC4, list_image, list_size
 from dressi.render.forms.antialias import ANTIALIAS
 from dressi.render.forms.form import Form
 from dressi.render.layers.margins import draw_layers

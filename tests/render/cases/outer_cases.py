@@ -17,7 +17,7 @@ from soft_cases import Case, Executor
 
 from dressi import F, gradient
 from dressi.ad.graph import Variable, as_variable
-from dressi.ad.types import INT, VEC3, VEC4, list_size
+from dressi.ad.graph.types import INT, VEC3, VEC4, list_size
 from dressi.render import edge_list, hard_soft_ras
 from dressi.render.forms.outer import EdgeSilhouette, around_edges
 from dressi.render.mesh.primitives import torus

@@ -8,9 +8,10 @@ from example_tools import Example
 from scipy.sparse import csr_array
 
 from dressi import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4, F, Variable
-from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Function
+from dressi.ad.graph.evaluate import evaluate
 from dressi.ad.transform.fused import Whole
+from dressi.render.core.lists import list_leaf
 from dressi.render.drawing import point
 from dressi.render.forms import face as face_form
 from dressi.render.forms import passings
@@ -18,7 +19,6 @@ from dressi.render.forms.edges import around_edges, edge_list, seams
 from dressi.render.forms.edges import around_edges as storing
 from dressi.render.forms.edges import edge_list as edge_sides
 from dressi.render.forms.edges import edge_list as edges
-from dressi.render.lists import list_leaf
 from dressi.render.objectives import sparse
 from dressi.render.shading import sphere_filter
 from dressi.render.shading.bsdf import hair

@@ -11,7 +11,7 @@ import brute_force
 import numpy as np
 
 from dressi import F, Variable, gradient
-from dressi.ad.types import IVEC3, VEC4, list_image, list_size
+from dressi.ad.graph.types import IVEC3, VEC4, list_image, list_size
 from dressi.render.forms.hard_soft_ras import SoftLayers, hard_soft_ras
 
 Executor = Callable[[Sequence[Variable]], list[np.ndarray]]

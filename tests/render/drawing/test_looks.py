@@ -9,13 +9,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dressi import FLOAT, MAT4, VEC2, VEC3, DressiAD, F, InputError, Variable, adam
 from dressi.ad.check import check_gradient
-from dressi.ad.evaluate import evaluate
+from dressi.ad.graph.evaluate import evaluate
 from dressi.config import shader_text
 from dressi.render import Bsdf, Camera, Cameras, Environment, Material, Mesh, Node, Scene, render, ring
+from dressi.render.core.materials import MaterialKind, Parameter, Placement
 from dressi.render.drawing.draw import draw
-from dressi.render.materials import MaterialKind, Parameter, Placement
 from dressi.render.shading.lights import DirectionalLight, Light, PointLight
-from dressi.vk.plan.limits import profile
+from dressi.vk.plan.core.limits import profile
 from dressi.vk.plan.model.records import model_of_profile
 from dressi.vk.planning import PlanningEngine
 

@@ -10,16 +10,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dressi import DressiAD, F, GraphError, InputError, Variable, gradient
 from dressi.ad.check import check_gradient
-from dressi.ad.evaluate import evaluate
-from dressi.ad.types import FLOAT, MAT4, VEC3, list_image
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.types import FLOAT, MAT4, VEC3, list_image
 from dressi.render import Environment, Material, StrandGeometry, hard_soft_ras, poses, primitives, render
 from dressi.render.cameras.camera import Camera, Cameras
 from dressi.render.cameras.rigid import axis_angle_to_matrix, look_at, rigid
 from dressi.render.cameras.views import frame, ring
+from dressi.render.core.lists import list_leaf
 from dressi.render.drawing import pixels
 from dressi.render.drawing.picture import Picture
 from dressi.render.drawing.pixels import Pixels
-from dressi.render.lists import list_leaf
 from dressi.render.scene.scene import Node, Scene
 from dressi.render.shading.lights import DirectionalLight, Light, PointLight
 from dressi.render.strands.draw import draw_strands

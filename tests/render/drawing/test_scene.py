@@ -10,13 +10,13 @@ from numpy.testing import assert_allclose
 
 from dressi import F, InputError, Variable, gradient
 from dressi.ad.check import check_gradient
-from dressi.ad.evaluate import evaluate
-from dressi.ad.types import FLOAT, MAT4, VEC3, list_image, list_size, list_values
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.types import FLOAT, MAT4, VEC3, list_image, list_size, list_values
 from dressi.render import Camera, Environment, Material, Mesh, Shadow, TriangleGeometry, primitives, render
+from dressi.render.core.lists import list_leaf
+from dressi.render.core.materials import MaterialKind, Parameter, Placement
 from dressi.render.drawing.scenes import groups, joined
 from dressi.render.drawing.scenes.joined import scene_given
-from dressi.render.lists import list_leaf
-from dressi.render.materials import MaterialKind, Parameter, Placement
 from dressi.render.scene.morph import MorphGeometry
 from dressi.render.scene.scene import Node, Scene
 from dressi.render.scene.skin import Skeleton, SkinnedGeometry
@@ -130,7 +130,7 @@ def test_one_node_makes_the_graph_of_its_mesh():
     images = [evaluate([p.colour, p.mask, p.node])[k] for k in range(3) for p in (one, mesh)]
     for found, expected in zip(images[::2], images[1::2], strict=True):
         np.testing.assert_array_equal(found, expected)
-    from dressi.ad.traversal import topological_order
+    from dressi.ad.graph.traversal import topological_order
 
     assert len(topological_order([one.colour])) == len(topological_order([mesh.colour]))
 

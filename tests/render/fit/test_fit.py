@@ -15,7 +15,7 @@ from reference import disc
 from tiny_fits import unit_scene
 
 from dressi import FLOAT, VEC3, DressiAD, InputError, Variable, optim
-from dressi.ad.evaluate import evaluate
+from dressi.ad.graph.evaluate import evaluate
 from dressi.config import shader_text
 from dressi.render import Camera, Cameras, DirectionalLight, Material, Mesh, Node, Scene, iou, load_mesh
 from dressi.render.cameras.views import held_out_ring, ring
@@ -41,7 +41,7 @@ from dressi.render.fit.report import HELD_OUT, expected_gains, score, write_loss
 from dressi.render.io import Photos
 from dressi.render.mesh.primitives import octasphere, pear
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
-from dressi.vk.plan.limits import PROFILES
+from dressi.vk.plan.core.limits import PROFILES
 from dressi.vk.plan.model.records import CPU
 from dressi.vk.planning import PlanningEngine
 

@@ -8,9 +8,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dressi import DressiAD, GraphError, InputError, gradient
-from dressi.ad.evaluate import evaluate
+from dressi.ad.graph.evaluate import evaluate
 from dressi.config import shader_text
 from dressi.render import DirectionalLight, Environment, Mesh, PointLight, primitives, psnr, render, ring
+from dressi.render.core.materials import GLTF
 from dressi.render.drawing import point
 from dressi.render.fit import Dataset, FitJob, FitOptions, FitResult, Observations
 from dressi.render.fit.data.textures import charted
@@ -23,10 +24,9 @@ from dressi.render.fit.phases.materials import (
     parts_of,
     with_maps,
 )
-from dressi.render.materials import GLTF
 from dressi.render.mesh.checks import check_surface
 from dressi.render.mesh.material import Material
-from dressi.vk.plan.limits import profile
+from dressi.vk.plan.core.limits import profile
 from dressi.vk.plan.model.records import model_of_profile
 from dressi.vk.planning import PlanningEngine
 

@@ -15,17 +15,17 @@ import soft_cases as sc
 from numpy.testing import assert_allclose
 
 from dressi import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4, F, GraphError, InputError, Variable, gradient
-from dressi.ad.evaluate import evaluate
-from dressi.ad.program import Program
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text
 from dressi.render import Camera, edge_list, hard_soft_ras, list_data, list_leaf, render
 from dressi.render.forms.passings import Crossing
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.limits import DeviceLimits
-from dressi.vk.plan.options import BASELINE
-from dressi.vk.plan.substage import Raster
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.plan.core.limits import DeviceLimits
+from dressi.vk.plan.core.options import BASELINE
+from dressi.vk.plan.core.substage import Raster
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 CASES = ac.cases()
 CULLED = ("open", "mixed orientation")

@@ -11,21 +11,21 @@ from numpy.testing import assert_allclose
 
 from dressi import DressiAD, F, InputError, PlanOptions, adam, gradient
 from dressi.ad.check import check_gradient
-from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Variable, as_variable
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.program import Program
+from dressi.ad.graph.traversal import topological_order
+from dressi.ad.graph.types import FLOAT, INT, IVEC3, VEC2, VEC3, list_values
 from dressi.ad.optim.schedules import exponential
-from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.traversal import topological_order
-from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC3, list_values
 from dressi.render.forms.edges.edge_list import HIDDEN, edge_list, edge_sides
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.forms.outer import around_edges
 from dressi.render.forms.soft_target import falloff, outside_distance, soft_target
 from dressi.render.surface.screen import DrawnMesh, with_margin
+from dressi.vk.plan.core.substage import ScatterDraw
 from dressi.vk.plan.model.records import CPU
-from dressi.vk.plan.substage import ScatterDraw
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 CASES = oc.cases()
 

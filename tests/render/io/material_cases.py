@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from dressi.render import Material, srgb_to_linear
-from dressi.render.materials import GLTF, Placement
+from dressi.render.core.materials import GLTF, Placement
 
 
 def full_material() -> Material:

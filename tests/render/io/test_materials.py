@@ -17,9 +17,9 @@ from PIL import Image
 
 from dressi.errors import InputError
 from dressi.render import Material, srgb_to_linear
+from dressi.render.core.materials import GLTF, Placement
 from dressi.render.formats import load_mesh, save_glb, save_mesh
 from dressi.render.formats.gltf.material import turned_normals
-from dressi.render.materials import GLTF, Placement
 from dressi.render.mesh.material import bilinear
 from dressi.render.mesh.primitives import pear
 

@@ -14,8 +14,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dressi import MAT4, InputError, Variable
 from dressi.render import Camera, MorphGeometry, Node, Scene, Skeleton, SkinnedGeometry, primitives, render
+from dressi.render.core.materials import Placement
 from dressi.render.formats import load_mesh, load_scene, save_mesh, save_scene
-from dressi.render.materials import Placement
 from dressi.render.mesh import Material, Mesh
 from dressi.render.shading.lights import DirectionalLight, PointLight, SpotLight
 

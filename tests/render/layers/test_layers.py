@@ -9,11 +9,11 @@ from numpy.testing import assert_allclose
 
 from dressi import F, InputError, Variable, adam
 from dressi.ad.check import check_gradient
-from dressi.ad.evaluate import evaluate
-from dressi.ad.program import Program
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.program import Program
+from dressi.ad.graph.types import FLOAT, IVEC3, MAT4, VEC3, VEC4, list_image, list_size
 from dressi.ad.transform.gradient import gradient, total
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.types import FLOAT, IVEC3, MAT4, VEC3, VEC4, list_image, list_size
 from dressi.config import shader_text
 from dressi.render import Camera, Material, Mesh, Node, Scene, list_leaf, primitives, render, to_clip
 from dressi.render.forms.antialias import ANTIALIAS
@@ -26,11 +26,11 @@ from dressi.render.layers.moments import BIAS, OWN, SPREAD, share_before, summed
 from dressi.render.layers.peel import peel
 from dressi.render.surface.screen import DrawnMesh
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.limits import PROFILES
+from dressi.vk.plan.core.limits import PROFILES
+from dressi.vk.plan.core.options import PlanOptions
 from dressi.vk.plan.model.records import CPU
-from dressi.vk.plan.options import PlanOptions
 from dressi.vk.planning import PlanningEngine
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 SCENE = gc.glass()
 TRUTH, COUNT = gc.sorted_picture(SCENE)

@@ -13,8 +13,8 @@ from reference import both
 import dressi
 from dressi.errors import InputError
 from dressi.render import MorphGeometry, Skeleton
+from dressi.render.core.materials import GLTF, Placement
 from dressi.render.fit.phases.remeshed import unfolded
-from dressi.render.materials import GLTF, Placement
 from dressi.render.mesh import Material, Mesh, primitives, weld
 from dressi.render.mesh.checks import check_surface
 from dressi.render.mesh.polygons import close_holes

@@ -9,15 +9,15 @@ from scipy.ndimage import gaussian_filter
 
 from dressi import FLOAT, VEC3, InputError, Variable, gradient, networks
 from dressi.ad.check import check_gradient
-from dressi.ad.evaluate import evaluate
-from dressi.ad.program import Program
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.program import Program
 from dressi.render import charbonnier, multiscale_structural_similarity, primitives, structural_similarity
 from dressi.render.fit import FitOptions
 from dressi.render.fit.data.textures import LEAST_SIZE, LOSSES
 from dressi.render.objectives import metrics
 from dressi.render.objectives.perceptual import Features, load_features, perceptual, shipped_features
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 
 def test_srgb_is_exact_in_both_pieces_and_inverts():

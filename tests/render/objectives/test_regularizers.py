@@ -9,16 +9,16 @@ from scipy.sparse.linalg import spsolve
 
 from dressi import F, GraphError, InputError, Variable, gradient, optim
 from dressi.ad.check import check_gradient
-from dressi.ad.evaluate import NumpyExecutor, evaluate
-from dressi.ad.program import Program
+from dressi.ad.graph.evaluate import NumpyExecutor, evaluate
+from dressi.ad.graph.program import Program
+from dressi.ad.graph.traversal import leaves
+from dressi.ad.graph.types import FLOAT, VEC3, list_image, list_size
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.traversal import leaves
-from dressi.ad.types import FLOAT, VEC3, list_image, list_size
 from dressi.render import iou, load_mesh, primitives
 from dressi.render.cameras import Camera, Cameras, views
+from dressi.render.core.lists import list_leaf, padded
 from dressi.render.forms.edges.edge_list import edge_list, with_room
 from dressi.render.io import load_photos
-from dressi.render.lists import list_leaf, padded
 from dressi.render.mesh.primitives import octasphere, torus
 from dressi.render.objectives import losses
 from dressi.render.objectives.hull import check_cameras, estimate_bounds, hull_iou, hull_masks, inside_masks
@@ -35,8 +35,8 @@ from dressi.render.objectives.regularizers import (
     normal_consistency,
 )
 from dressi.render.objectives.sparse import Room
-from dressi.vk.plan.options import BASELINE
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.plan.core.options import BASELINE
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 
 def dense(faces: np.ndarray, count: int) -> np.ndarray:

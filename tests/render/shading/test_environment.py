@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 
 from dressi import FLOAT, INT, MAT3, VEC3, DressiAD, F, GraphError, InputError, Variable, adam, gradient
 from dressi.ad.check import check_gradient
-from dressi.ad.evaluate import evaluate
-from dressi.ad.program import Program
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text
 from dressi.render import Bsdf, DirectionalLight, Frame, GltfBsdf, MonteCarloEnvironment, primitives, render
@@ -40,9 +40,9 @@ from dressi.render.shading.sphere_filter import (
     sphere_filter,
 )
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.limits import UNBOUNDED
+from dressi.vk.plan.core.limits import UNBOUNDED
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 SIZE = (128, 64)
 EYE = np.array([0.48, 0.6, 0.64])

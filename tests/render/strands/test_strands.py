@@ -9,10 +9,10 @@ from numpy.testing import assert_allclose
 
 from dressi import FLOAT, VEC3, DressiAD, F, InputError, Variable, adam, gradient
 from dressi.ad.check import check_gradient
-from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import AccumulateFunction
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.traversal import topological_order
 from dressi.ad.sums import FragmentScatter
-from dressi.ad.traversal import topological_order
 from dressi.config import shader_text
 from dressi.render import Camera, DirectionalLight, KajiyaKay, Node, Scene, Shadow, draw_strands, render, ring
 from dressi.render.formats import load_scene, save_scene
@@ -21,8 +21,8 @@ from dressi.render.shading.bsdf.hair import Directions, FarHair, HairBsdf
 from dressi.render.strands.geometry import PointGeometry, StrandGeometry, curves, wireframe
 from dressi.render.strands.marschner import Marschner, StrandOpacity
 from dressi.render.strands.ribbons import ribbon_area
-from dressi.vk.plan.limits import PROFILES
-from dressi.vk.plan.lists import fragments_expected
+from dressi.vk.plan.core.limits import PROFILES
+from dressi.vk.plan.core.lists import fragments_expected
 from dressi.vk.plan.lowering.scatter import FaceSum
 from dressi.vk.plan.model.records import CPU, SWIFTSHADER
 from dressi.vk.planning import PlanningEngine

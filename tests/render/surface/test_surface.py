@@ -12,8 +12,8 @@ from trimesh.triangles import closest_point
 
 from dressi import F, InputError, Variable, gradient
 from dressi.ad.check import check_gradient
-from dressi.ad.evaluate import evaluate
-from dressi.ad.types import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4, list_image, list_size
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.types import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4, list_image, list_size
 from dressi.render import Camera, Mesh, hard_soft_ras, list_leaf, primitives, to_clip
 from dressi.render.mesh.queries import SurfaceDistance, sample_surface
 from dressi.render.shading import lights
@@ -389,10 +389,10 @@ def test_bad_corners_leave_everything_finite_on_devices(run, form):
 @pytest.mark.parametrize("form", ["face", "outer"])
 @pytest.mark.one_driver
 def test_a_mesh_cut_by_the_near_plane_is_drawn_as_one_function_a_pass(device, form):
-    from dressi.ad.program import Program
+    from dressi.ad.graph.program import Program
     from dressi.ad.transform.simplify import simplify
-    from dressi.vk.plan.options import BASELINE
-    from dressi.vk.run.executor import VulkanExecutor
+    from dressi.vk.plan.core.options import BASELINE
+    from dressi.vk.run.execution.executor import VulkanExecutor
 
     def run(outputs):
         program = simplify(Program({f"output {k}": v for k, v in enumerate(outputs)}))

@@ -5,21 +5,21 @@ import pytest
 from pipelines import PIPELINES
 
 from dressi import FLOAT, DressiAD, F, PlanOptions, Variable, adam, gradient
-from dressi.ad.evaluate import evaluate
-from dressi.ad.program import Program
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text
 from dressi.errors import GraphError, InputError, PlanError
 from dressi.vk.plan import compiler
 from dressi.vk.plan.compiler import build_plan
+from dressi.vk.plan.core.limits import PROFILES
+from dressi.vk.plan.execution.images import ImageSlot
 from dressi.vk.plan.glsl.generate import generate
-from dressi.vk.plan.images import ImageSlot
-from dressi.vk.plan.limits import PROFILES
 from dressi.vk.plan.model.records import CPU
 from dressi.vk.planning import PlanningEngine, bytes_in_parts
 from dressi.vk.run.device.memory import make_image
 from dressi.vk.run.device.transfer import SLOTS
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 
 @pytest.mark.release("swiftshader")

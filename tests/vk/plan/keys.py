@@ -16,9 +16,9 @@ from dressi.cli.bench.request import Request
 from dressi.cli.bench.work import Work, joint, pixels, silhouette, texture, without_values
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.limits import PROFILES, UNBOUNDED, profile
+from dressi.vk.plan.core.limits import PROFILES, UNBOUNDED, profile
+from dressi.vk.plan.core.options import BASELINE, DEFAULT
 from dressi.vk.plan.model.records import CPU
-from dressi.vk.plan.options import BASELINE, DEFAULT
 from dressi.vk.planning import PlanningEngine
 
 SUBPASSES = replace(DEFAULT, without=("choose_lowering", "run_on_active_blocks"))

@@ -21,7 +21,7 @@ from graphs import large_program
 from dressi import DressiAD, F, Variable, sgd
 from dressi.config import config, shader_text
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.limits import UNBOUNDED
+from dressi.vk.plan.core.limits import UNBOUNDED
 
 OPERATIONS = 10_000
 

@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from dressi import FLOAT, INT, IVEC2, MAT2, VEC3, DressiAD, F, InputError, Variable, gradient, sgd
-from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import Domain, ReduceFunction
-from dressi.ad.program import Program
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.program import Program
 from dressi.ad.transform.rewrite import replaced
 from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text
+from dressi.vk.plan.analysis.context import Target
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.context import Target
-from dressi.vk.plan.limits import UNBOUNDED, DeviceLimits
+from dressi.vk.plan.core.limits import UNBOUNDED, DeviceLimits
+from dressi.vk.plan.core.options import DEFAULT
 from dressi.vk.plan.lowering import scatter
 from dressi.vk.plan.lowering.scatter import InverseList, ListGather, gather_at_lists
 from dressi.vk.plan.model.records import CPU, RECORDS
-from dressi.vk.plan.options import DEFAULT
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 SCATTERED = replace(DEFAULT, gather_at_lists=False)
 

@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 
 from dressi import FLOAT, MAT3, MAT4, VEC2, VEC3, DressiAD, F, PlanError, Variable, adam, gradient
-from dressi.ad.evaluate import NumpyExecutor
-from dressi.ad.program import Program
+from dressi.ad.graph.evaluate import NumpyExecutor
+from dressi.ad.graph.program import Program
 from dressi.config import shader_text
+from dressi.vk.plan.analysis.context import Target, Uses
 from dressi.vk.plan.analysis.rematerialization import LARGEST_CALLS
 from dressi.vk.plan.compiler import build_plan, contexts
-from dressi.vk.plan.context import Target, Uses
-from dressi.vk.plan.limits import PROFILES, profile
+from dressi.vk.plan.core.limits import PROFILES, profile
+from dressi.vk.plan.core.options import BASELINE, DEFAULT, PlanOptions
+from dressi.vk.plan.core.substage import Binding, Scatter
 from dressi.vk.plan.model.cost import Walks
-from dressi.vk.plan.options import BASELINE, DEFAULT, PlanOptions
-from dressi.vk.plan.pack import LARGEST_LOOPS, LARGEST_SHADER, pack_stages
-from dressi.vk.plan.substage import Binding, Scatter
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.plan.passes.pack import LARGEST_LOOPS, LARGEST_SHADER, pack_stages
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 SIZE = (6, 5)
 UNFUSED = PlanOptions(pack_functions=False)

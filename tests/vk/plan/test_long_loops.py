@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from dressi import FLOAT, INT, F, PixelFunction, PlanError, Variable, gradient
-from dressi.ad.evaluate import evaluate
-from dressi.ad.program import Program
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.program import Program
 from dressi.ad.transform.simplify import simplify
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 
 def image(size, batch=1, seed=0) -> Variable:

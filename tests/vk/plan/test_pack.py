@@ -13,16 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dressi import FLOAT, INT, MAT4, VEC3, F, PlanError, Variable, gradient
-from dressi.ad.program import Program
+from dressi.ad.graph.program import Program
 from dressi.config import config, shader_text
 from dressi.vk.plan.compiler import build_plan
+from dressi.vk.plan.core.limits import PROFILES, DeviceLimits, profile
+from dressi.vk.plan.core.options import BASELINE, PlanOptions
+from dressi.vk.plan.core.substage import Compute, Fragment, Scatter
+from dressi.vk.plan.execution.plan import plan_dot, plan_svg
 from dressi.vk.plan.glsl.generate import generate
 from dressi.vk.plan.glsl.shaders import stage_of
-from dressi.vk.plan.limits import PROFILES, DeviceLimits, profile
 from dressi.vk.plan.model.records import CPU, DESKTOP
-from dressi.vk.plan.options import BASELINE, PlanOptions
-from dressi.vk.plan.plan import plan_dot, plan_svg
-from dressi.vk.plan.substage import Compute, Fragment, Scatter
 from dressi.vk.run.shaders.pyglslang import compile_glsl
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dressi import F, Variable
-from dressi.ad.program import Program
+from dressi.ad.graph.program import Program
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.limits import profile
-from dressi.vk.plan.sync import WRITES, Access, Barrier, Part, Pipe, Use, synchronize
+from dressi.vk.plan.core.limits import profile
+from dressi.vk.plan.execution.sync import WRITES, Access, Barrier, Part, Pipe, Use, synchronize
 
 
 @dataclass(frozen=True, eq=False)

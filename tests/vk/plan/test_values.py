@@ -9,12 +9,12 @@ import pytest
 from graphs import optimising
 
 from dressi import FLOAT, INT, VEC3, DressiAD, F, GraphError, InputError, Variable, adam, gradient, jvp, sgd
-from dressi.ad.evaluate import evaluate as meaning
-from dressi.ad.objective import HISTORY
+from dressi.ad.graph.evaluate import evaluate as meaning
+from dressi.ad.graph.traversal import leaves
+from dressi.ad.least_squares.objective import HISTORY
 from dressi.ad.optim import Clocked, clock, exponential, per_parameter
-from dressi.ad.traversal import leaves
 from dressi.vk.run.evaluations import Evaluator, evaluate
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 
 def scene():

@@ -6,15 +6,13 @@ import numpy as np
 import pytest
 
 from dressi import FLOAT, INT, VEC4, F, PlanError, PlanOptions, Variable
-from dressi.ad.program import Program
+from dressi.ad.graph.program import Program
 from dressi.config import config, shader_text
 from dressi.errors import InputError
+from dressi.vk.plan.analysis.context import Target
 from dressi.vk.plan.compiler import build_plan, contexts, schedule
-from dressi.vk.plan.context import Target
-from dressi.vk.plan.limits import DeviceLimits
-from dressi.vk.plan.model.records import CPU
-from dressi.vk.plan.plan import Plan
-from dressi.vk.plan.substage import (
+from dressi.vk.plan.core.limits import DeviceLimits
+from dressi.vk.plan.core.substage import (
     Binding,
     Compute,
     Fragment,
@@ -25,6 +23,8 @@ from dressi.vk.plan.substage import (
     Sparse,
     Stage,
 )
+from dressi.vk.plan.execution.plan import Plan
+from dressi.vk.plan.model.records import CPU
 from dressi.vk.plan.verify import verify, verify_plan
 
 SIZE = (40, 24)

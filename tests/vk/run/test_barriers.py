@@ -6,13 +6,13 @@ from test_active import FREE, triangle
 from test_scatter import Scene
 
 from dressi import FLOAT, F, Variable, gradient
-from dressi.ad.program import Program
-from dressi.vk.plan.substage import ListBlocks, ListFaces, Raster, Scatter, ScatterDispatch
-from dressi.vk.plan.sync import Pipe
-from dressi.vk.run.built import BuiltPlan
+from dressi.ad.graph.program import Program
+from dressi.vk.plan.core.substage import ListBlocks, ListFaces, Raster, Scatter, ScatterDispatch
+from dressi.vk.plan.execution.sync import Pipe
 from dressi.vk.run.device.commands import Commands
 from dressi.vk.run.device.memory import DeviceBuffer
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.built import BuiltPlan
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 
 def faces() -> Program:
@@ -83,7 +83,7 @@ def test_lists_name_no_face_before_they_are_made(device, monkeypatch):
         warmed.extend(int(one.mapped.max()) for one in self._lists.values())
         real(self, prepared)
 
-    monkeypatch.setattr("dressi.vk.run.built.DeviceBuffer", used_before)
+    monkeypatch.setattr("dressi.vk.run.execution.built.DeviceBuffer", used_before)
     monkeypatch.setattr(BuiltPlan, "_warm_up", warm_up)
     with VulkanExecutor(faces(), device, cost=FREE) as run:
         run.run()

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from dressi import FLOAT, Device, DressiAD, F, Variable
-from dressi.ad.program import Program
+from dressi.ad.graph.program import Program
 from dressi.config import config
+from dressi.vk.plan.core.substage import Compute, Fragment
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE, DESKTOP, INTEGRATED, LAVAPIPE, TILER, record_of
-from dressi.vk.plan.substage import Compute, Fragment
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 from dressi.vk.run.measure import calibration
 from dressi.vk.run.measure.calibration import Bounds, willing
 

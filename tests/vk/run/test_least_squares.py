@@ -15,7 +15,7 @@ from dressi.ad.least_squares.solver import GaussNewton
 from dressi.errors import GraphError, InputError
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE
 from dressi.vk.run.device.queue import Pace
-from dressi.vk.run.gate import can_be_gated
+from dressi.vk.run.execution.gate import can_be_gated
 
 pytestmark = pytest.mark.one_driver
 

@@ -11,17 +11,17 @@ from random_graphs.check import on_device
 from random_graphs.programs import random_program
 
 from dressi import FLOAT, VEC4, DressiAD, F, LevenbergMarquardt, Variable, adam
-from dressi.ad.program import Program
+from dressi.ad.graph.program import Program
 from dressi.ad.transform.simplify import simplify
+from dressi.vk.plan.execution.sync import Command, Level, Part
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE
-from dressi.vk.plan.sync import Command, Level, Part
-from dressi.vk.run import built
 from dressi.vk.run.device.commands import Commands
 from dressi.vk.run.device.queue import Pace
-from dressi.vk.run.executor import VulkanExecutor
-from dressi.vk.run.gate import Gate
+from dressi.vk.run.execution import built
+from dressi.vk.run.execution.executor import VulkanExecutor
+from dressi.vk.run.execution.gate import Gate
+from dressi.vk.run.execution.slices import Cut, Slice, common
 from dressi.vk.run.measure.timing import profile
-from dressi.vk.run.slices import Cut, Slice, common
 
 
 @pytest.mark.parametrize(("width", "height"), [(1, 1), (7, 3), (3, 7), (64, 64), (1, 100)])

@@ -7,15 +7,15 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from dressi import FLOAT, VEC3, VEC4, DressiAD, F, PlanError, Variable, adam, gradient
-from dressi.ad.evaluate import NumpyExecutor, evaluate
-from dressi.ad.objective import HISTORY
-from dressi.ad.program import Program
-from dressi.vk.plan.options import DEFAULT, PlanOptions
-from dressi.vk.plan.substage import Raster, ScatterDraw
-from dressi.vk.run import executor
-from dressi.vk.run.built import BuiltPlan
+from dressi.ad.graph.evaluate import NumpyExecutor, evaluate
+from dressi.ad.graph.program import Program
+from dressi.ad.least_squares.objective import HISTORY
+from dressi.vk.plan.core.options import DEFAULT, PlanOptions
+from dressi.vk.plan.core.substage import Raster, ScatterDraw
 from dressi.vk.run.device.transfer import Readback
-from dressi.vk.run.executor import PATIENCE, PLANS, PROMPT, Reactive, VulkanExecutor
+from dressi.vk.run.execution import executor
+from dressi.vk.run.execution.built import BuiltPlan
+from dressi.vk.run.execution.executor import PATIENCE, PLANS, PROMPT, Reactive, VulkanExecutor
 
 pytestmark = pytest.mark.one_driver
 UNCACHED = PlanOptions(cache_static=False)

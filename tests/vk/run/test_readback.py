@@ -12,7 +12,7 @@ from graphs import optimising
 
 import dressi
 from dressi import Device, DeviceError, DressiAD, F, GraphError, InputError, Variable, adam
-from dressi.ad.types import FLOAT, INT, MAT3, VEC3
+from dressi.ad.graph.types import FLOAT, INT, MAT3, VEC3
 from dressi.vk.run.device.commands import Commands
 from dressi.vk.run.device.queue import Pace
 from dressi.vk.run.device.transfer import SLOTS

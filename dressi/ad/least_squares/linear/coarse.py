@@ -18,12 +18,12 @@ import numpy as np
 
 from ....errors import GraphError
 from ... import functional as F
-from ...evaluate import evaluate
 from ...graph import Function, Variable
+from ...graph.evaluate import evaluate
+from ...graph.traversal import topological_order
+from ...graph.types import FLOAT, INT, VType
 from ...optim.optimizer import VANISHED, State, state_leaf
 from ...transform.gradient import total
-from ...traversal import topological_order
-from ...types import FLOAT, INT, VType
 from .diagonal import Paths, selections
 from .vectors import WHOLE, Updates, Vector, dot, inner, joined, scalar, set_flag
 

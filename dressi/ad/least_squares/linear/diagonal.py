@@ -27,11 +27,11 @@ from ... import functional as F
 from ...contract.contraction import ContractFunction
 from ...graph import Domain, Function, PixelFunction, Variable
 from ...graph.index_map import Affine, IndexMap
+from ...graph.traversal import topological_order
+from ...graph.types import Access
 from ...ops.image.lookup import Lookup, Take
 from ...ops.image.reduce import Expand
 from ...transform.gradient import blocks_derivatives, depending, gradient, jvp, total
-from ...traversal import topological_order
-from ...types import Access
 from .vectors import inner, joined, squared_norm, units
 
 __all__ = ["diagonal"]

@@ -19,10 +19,10 @@ import numpy as np
 
 from ... import functional as F
 from ...graph import Variable
+from ...graph.types import FLOAT, INT, Domain
 from ...ops.pixel.constant import integers
 from ...ops.pixel.random import Random
 from ...transform.gradient import total
-from ...types import FLOAT, INT, Domain
 from . import vectors
 from .vectors import EACH, WHOLE, Jacobian, Updates, inner, joined, numbers_of, reciprocal, units
 

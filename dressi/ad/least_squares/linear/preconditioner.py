@@ -13,11 +13,11 @@ from ... import functional as F
 from ...contract.contraction import ContractFunction
 from ...graph import Variable
 from ...graph.index_map import Affine
+from ...graph.traversal import topological_order
+from ...graph.types import MAT2, MAT3, MAT4, Size, VType
 from ...ops.pixel.constant import constant
 from ...optim.optimizer import VANISHED, State, state_leaf
 from ...transform.gradient import blocks_derivatives, gradient, total
-from ...traversal import topological_order
-from ...types import MAT2, MAT3, MAT4, Size, VType
 from . import vectors
 from .coarse import Layout
 from .diagonal import Paths, selections, unrolled

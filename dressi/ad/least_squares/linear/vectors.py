@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ... import functional as F
-from ...coordinates import ChannelIndex, LinearIndex, TileIndex
 from ...graph import Variable
+from ...graph.types import FLOAT, VType
+from ...ops.image.coordinates import ChannelIndex, LinearIndex, TileIndex
 from ...ops.pixel.constant import constant
 from ...optim.optimizer import VANISHED, State
 from ...transform.gradient import gradient, jvp, total
-from ...types import FLOAT, VType
 
 __all__ = ["Jacobian"]
 

@@ -25,9 +25,9 @@ from ...graph import (
     Variable,
     as_variable,
 )
-from ...sub_graph import SubGraph
-from ...traversal import reached, topological_order
-from ...types import FLOAT, INT, IVEC3, VEC4, Access, Size, VType, size_of
+from ...graph.sub_graph import SubGraph
+from ...graph.traversal import reached, topological_order
+from ...graph.types import FLOAT, INT, IVEC3, VEC4, Access, Size, VType, size_of
 from .texels import fetch
 
 __all__ = ["rasterize"]

@@ -6,11 +6,11 @@ from typing import Any
 
 from ....errors import GraphError
 from ...contract.contraction import ContractIndex
-from ...coordinates import ChannelIndex, pixel_coordinates, tile_index
 from ...graph import Domain, Variable
 from ..pixel.arithmetic import maximum, minimum
 from ..pixel.compare import equal, select
 from ..pixel.constant import Like, operands
+from .coordinates import ChannelIndex, pixel_coordinates, tile_index
 from .reduce import EVERY_AXIS, Reduce, Sum, reduce_entries
 from .texels import extreme_numbers
 

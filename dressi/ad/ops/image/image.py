@@ -10,10 +10,10 @@ from ...contract.contraction import ContractFunction
 from ...contract.derivative import Space, readers_of
 from ...contract.readers import Readers
 from ...contract.terms import shape_of as image_shape
-from ...coordinates import shape_of
 from ...graph import Domain, Variable
 from ...graph.index_map import BORDERS, Affine, IndexMap
-from ...types import Size, size_of, whole
+from ...graph.types import Size, size_of, whole
+from .coordinates import shape_of
 from .texels import check_one_row
 
 __all__ = ["crop", "flip", "pad", "repeat", "shift", "subsample", "swap_axes"]

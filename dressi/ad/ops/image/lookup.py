@@ -8,15 +8,15 @@ from functools import cached_property
 import numpy as np
 
 from ...contract.contraction import ContractFunction
-from ...coordinates import affine, table_maps
 from ...graph import Domain, ScatterFunction, Variable, domain_of
 from ...graph.index_map import Affine, IndexMap
-from ...sub_graph import SubGraph
-from ...types import FLOAT, INT, IVEC2, Size, broadcast, size_of
+from ...graph.sub_graph import SubGraph
+from ...graph.types import FLOAT, INT, IVEC2, Size, broadcast, size_of
 from ..pixel.arithmetic import total
 from ..pixel.compare import equal, select
 from ..pixel.constant import Like, constant, integers, operands
 from ..pixel.matrix import max_component
+from .coordinates import affine, table_maps
 from .extremes import max as max_texel
 from .image import Gather
 from .reduce import expand

@@ -14,7 +14,7 @@ from ...contract.loops import contraction_glsl, unrolled_glsl
 from ...contract.terms import COMBINE, shape_of
 from ...graph import Domain, ReduceFunction, Variable, domain_of
 from ...graph.index_map import IMAGE_AXES, Affine, IndexMap
-from ...types import Size, VType
+from ...graph.types import Size, VType
 from ..pixel.constant import Like, constant, operands
 from ..pixel.kinds import Linear
 from ..pixel.vector import fill

@@ -10,7 +10,7 @@ from ...contract.contraction import SumOfParts
 from ...graph import Domain, Variable
 from ...graph.index_map import Affine
 from ...graph.snippet import LOST, add_compensated
-from ...types import Access, Size, size_of
+from ...graph.types import Access, Size, size_of
 from ..pixel.kinds import Linear
 from .image import gather
 from .texels import check_one_row, fetch

@@ -7,10 +7,10 @@ from functools import cached_property
 import numpy as np
 
 from ....errors import GraphError
-from ...coordinates import LinearIndex
 from ...graph import At, Domain, PixelFunction, Variable
-from ...types import Access
+from ...graph.types import Access
 from ..pixel.compare import less, select
+from .coordinates import LinearIndex
 
 
 class Picks(PixelFunction):

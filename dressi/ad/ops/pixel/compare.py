@@ -9,7 +9,7 @@ import numpy as np
 
 from ...graph import PixelFunction, Variable
 from ...graph.operators import operator
-from ...types import VType, vector_type
+from ...graph.types import VType, vector_type
 from .constant import Like, check_masks, constant, constant_value, floats, operands
 from .kinds import Piecewise, shortcut
 

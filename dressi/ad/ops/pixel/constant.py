@@ -13,7 +13,7 @@ from ....errors import GraphError
 from ...graph import Domain, PixelFunction, Variable, user_line
 from ...graph.arrays import array_of
 from ...graph.operators import operator
-from ...types import FLOAT, MAT2, MAT3, MAT4, VType, vector_type
+from ...graph.types import FLOAT, MAT2, MAT3, MAT4, VType, vector_type
 
 __all__ = ["Like", "constant", "constant_value"]
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...graph import Variable
 from ...graph.operators import operator
-from ...types import vector_type
+from ...graph.types import vector_type
 from .arithmetic import div, hadamard
 from .compare import greater, guarded, select
 from .constant import Like, constant, floats

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from ...graph import PixelFunction, Variable
-from ...types import vector_type
+from ...graph.types import vector_type
 from .arithmetic import maximum, sub
 from .compare import greater, guarded, less, select
 from .constant import Like, floats

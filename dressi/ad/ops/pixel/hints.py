@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from ...graph import Variable
-from ...types import Access
+from ...graph.types import Access
 from .constant import Like, operands
 from .kinds import Linear
 

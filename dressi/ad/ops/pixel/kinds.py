@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...graph import PixelFunction, Variable
-from ...types import Access, VType, vector_type
+from ...graph.types import Access, VType, vector_type
 
 
 def component_sum(x: np.ndarray) -> np.ndarray:

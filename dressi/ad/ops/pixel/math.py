@@ -8,7 +8,7 @@ import numpy as np
 
 from ...graph import PixelFunction, Variable
 from ...graph.operators import operator
-from ...types import vector_type
+from ...graph.types import vector_type
 from .constant import Like, constant, floats, integers, operands
 from .kinds import Piecewise, Pointwise
 

@@ -9,7 +9,7 @@ import numpy as np
 from ....errors import GraphError
 from ...graph import PixelFunction, Variable
 from ...graph.operators import operator
-from ...types import matrix_type, vector_type
+from ...graph.types import matrix_type, vector_type
 from .arithmetic import hadamard, maximum
 from .constant import Like, constant, floats
 from .geometry import cross

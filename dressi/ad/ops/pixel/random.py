@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...graph import Domain, PixelFunction, Variable, domain_of
-from ...types import FLOAT, INT, VEC2, Size
+from ...graph.types import FLOAT, INT, VEC2, Size
 from .constant import Like, integers
 
 __all__ = ["random", "sobol2"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...graph import PixelFunction, Variable
 from ...graph.operators import operator
-from ...types import VType, vector_type
+from ...graph.types import VType, vector_type
 from .constant import Like, constant, floats, operands
 from .kinds import Linear, component_sum
 from .math import to_float, to_int

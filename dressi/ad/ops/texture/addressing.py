@@ -10,7 +10,7 @@ import numpy as np
 
 from ....errors import GraphError
 from ...graph import PixelFunction
-from ...types import INT, IVEC2, IVEC4, Size
+from ...graph.types import INT, IVEC2, IVEC4, Size
 
 __all__: list[str] = []
 

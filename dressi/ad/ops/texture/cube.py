@@ -8,7 +8,7 @@ import numpy as np
 
 from ....errors import GraphError
 from ...graph import PixelFunction, Variable
-from ...types import INT, IVEC2, IVEC4, VEC3
+from ...graph.types import INT, IVEC2, IVEC4, VEC3
 from ..image.lookup import lookup
 from ..pixel.arithmetic import add, clamp, maximum, total
 from ..pixel.compare import equal, greater, less, select

@@ -7,10 +7,10 @@ from functools import cached_property
 import numpy as np
 
 from ....errors import GraphError
-from ...coordinates import linear_index, tile_index
 from ...graph import Variable
+from ...graph.types import INT, VEC2, Access, Size
 from ...transform.gradient import local_gradient, local_jvp
-from ...types import INT, VEC2, Access, Size
+from ..image.coordinates import linear_index, tile_index
 from ..image.lookup import scatter_add, scatter_max
 from ..image.texels import Picks, where_inside
 from ..pixel.arithmetic import hadamard, mod

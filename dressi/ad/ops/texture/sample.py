@@ -10,7 +10,7 @@ import numpy as np
 
 from ....errors import GraphError
 from ...graph import PixelFunction, Variable
-from ...types import FLOAT, INT, VEC2, VEC3, Access, Size, whole
+from ...graph.types import FLOAT, INT, VEC2, VEC3, Access, Size, whole
 from ..image.image import pad
 from ..image.lookup import lookup
 from ..image.resize import resize

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....ad.graph import Variable
-from ....ad.types import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4, VType, list_image, list_size
-from ...materials import GLTF, Normals, Parameter
+from ....ad.graph.types import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4, VType, list_image, list_size
+from ...core.materials import GLTF, Normals, Parameter
 from ...shading.bsdf import Bsdf, GltfBsdf, UnlitBsdf
 from . import images
 from .images import ALONE, MEMBER, UNLIT, UV_SETS, Given, MaterialRecipe, Members, Values

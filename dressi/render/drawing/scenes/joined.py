@@ -15,8 +15,8 @@ import numpy as np
 
 from ....ad import functional as F
 from ....ad.graph import Variable
+from ....ad.graph.types import IVEC3, MAT4, VEC3, list_image
 from ....ad.transform.gradient import total
-from ....ad.types import IVEC3, MAT4, VEC3, list_image
 from ...mesh.rows import distinct
 from ...scene.scene import Scene
 from ...surface.projection import LARGEST

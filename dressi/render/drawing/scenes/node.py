@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ....ad.evaluate import known_value
 from ....ad.graph import Variable
-from ....ad.types import IVEC3, MAT4, VEC3, list_image
+from ....ad.graph.evaluate import known_value
+from ....ad.graph.types import IVEC3, MAT4, VEC3, list_image
 from ....errors import InputError
 from ...forms.edges.edge_list import vertex_places
 from ...mesh import Material

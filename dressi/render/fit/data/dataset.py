@@ -14,8 +14,8 @@ from ...cameras import Cameras
 from ...cameras.pose import unit_matrices
 from ...cameras.views import DISTANCE, FOV_Y, held_out_ring, ring
 from ...cameras.views import upward as guess_upward
+from ...core.engine import MakeEngine
 from ...drawing.draw import draw
-from ...engine import MakeEngine
 from ...io import Photos
 from ...mesh import Mesh
 from ...mesh.primitives import octasphere

@@ -10,12 +10,12 @@ from scipy.ndimage import binary_erosion, distance_transform_edt, map_coordinate
 
 from ....ad import functional as F
 from ....ad.graph import Variable
-from ....ad.types import INT
+from ....ad.graph.types import INT
 from ....errors import InputError
+from ...core.lists import list_leaf
 from ...forms.hard_soft_ras import SOFT_FORMS
 from ...forms.soft_target import outline_distances
 from ...io.images import resize, scaled_size
-from ...lists import list_leaf
 from .dataset import Dataset
 
 PIXELS = 400_000

@@ -11,7 +11,7 @@ from scipy.ndimage import distance_transform_edt
 
 from ....ad import functional as F
 from ....ad.graph import Variable
-from ....ad.types import vector_type
+from ....ad.graph.types import vector_type
 from ...mesh import Mesh
 from ...objectives.losses import l1, l2, structural_similarity
 from ...objectives.perceptual import perceptual

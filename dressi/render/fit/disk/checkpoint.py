@@ -20,7 +20,7 @@ import numpy as np
 import numpy.lib.format as npy
 
 from ....errors import InputError
-from ...engine import Engine
+from ...core.engine import Engine
 from ...mesh import Mesh
 from .folder import cannot_write, replace_file
 

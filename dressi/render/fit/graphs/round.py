@@ -13,10 +13,10 @@ import numpy as np
 from ....ad import functional as F
 from ....ad import optim
 from ....ad.graph import Variable
-from ....ad.types import Size, list_values
+from ....ad.graph.types import Size, list_values
 from ...cameras import Cameras
+from ...core.engine import Engine
 from ...drawing.draw import COLUMNS, compare
-from ...engine import Engine
 from ...mesh import Mesh
 from ...objectives.metrics import code_psnr, iou
 from ...surface.color import srgb_to_linear

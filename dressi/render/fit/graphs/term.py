@@ -11,16 +11,16 @@ import numpy as np
 
 from ....ad import optim
 from ....ad.graph import Variable
+from ....ad.graph.types import FLOAT, IVEC3, VEC3, Size, list_image
 from ....ad.optim.schedules import Number
-from ....ad.types import FLOAT, IVEC3, VEC3, Size, list_image
 from ....errors import InputError
 from ...cameras import Cameras
 from ...cameras.alignment import Similarity, align
 from ...cameras.pose import poses, unit_cameras, world_cameras
-from ...engine import Engine
+from ...core.engine import Engine
+from ...core.lists import list_leaf, padded
 from ...forms.edges.edge_list import EdgeList, edge_list, with_room
 from ...forms.form import Form, Silhouette
-from ...lists import list_leaf, padded
 from ...mesh import Mesh
 from ...objectives.regularizers import Adjacency, adjacency, laplacian_loss
 from ...objectives.sparse import Room

@@ -10,10 +10,10 @@ import numpy as np
 from ....ad import functional as F
 from ....ad import optim
 from ....ad.graph import Variable
-from ....ad.types import FLOAT, VEC3
+from ....ad.graph.types import FLOAT, VEC3
+from ...core.lists import list_leaf
 from ...forms.form import Silhouette
 from ...io.images import resize
-from ...lists import list_leaf
 from ...objectives.losses import charbonnier, l2
 from ...objectives.regularizers import normal_consistency
 from ...surface.color import linear_to_srgb

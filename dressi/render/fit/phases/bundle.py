@@ -14,13 +14,13 @@ from scipy.sparse.linalg import splu
 from scipy.spatial.transform import Rotation
 
 from ....ad import functional as F
-from ....ad.types import IVEC3, VEC3, list_image
+from ....ad.graph.types import IVEC3, VEC3, list_image
 from ...cameras import Camera, Cameras
 from ...cameras.pose import matrices_leaf, send_matrices
-from ...engine import MakeEngine
+from ...core.engine import MakeEngine
+from ...core.lists import list_leaf
 from ...forms.soft_target import outline_distances
 from ...io.images import scaled_size
-from ...lists import list_leaf
 from ...mesh import Mesh
 from ...surface.color import linear_to_srgb
 from ...surface.projection import to_clip

@@ -20,9 +20,11 @@ import numpy as np
 from ....ad import functional as F
 from ....ad import optim
 from ....ad.graph import Variable
-from ....ad.types import FLOAT, VEC3, list_values
+from ....ad.graph.types import FLOAT, VEC3, list_values
 from ....errors import InputError, did_you_mean
 from ...cameras.pose import matrices_leaf, unit_matrices
+from ...core.engine import Engine, MakeEngine
+from ...core.materials import GLTF, Learned, Parameter
 from ...drawing.draw import surface_uv
 from ...drawing.entry import leaves
 from ...drawing.point import Look, SurfacePoint, View
@@ -34,12 +36,10 @@ from ...drawing.scenes.images import (
     shape_given,
     tangents_given,
 )
-from ...engine import Engine, MakeEngine
 from ...forms.antialias import ANTIALIAS
 from ...forms.form import HARD, Silhouette
 from ...forms.hard_soft_ras import draw_form
 from ...io.images import resize
-from ...materials import GLTF, Learned, Parameter
 from ...mesh import Mesh
 from ...mesh.material import Material
 from ...objectives.losses import l2

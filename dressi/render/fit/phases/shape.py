@@ -8,12 +8,12 @@ from functools import cached_property
 import numpy as np
 
 from ....ad import functional as F
-from ....ad import optim, traversal
-from ....ad.graph import Variable
+from ....ad import optim
+from ....ad.graph import Variable, traversal
+from ....ad.graph.types import FLOAT, Size
 from ....ad.optim.optimizer import owner
-from ....ad.types import FLOAT, Size
 from ...cameras.pose import matrices_leaf
-from ...engine import Engine
+from ...core.engine import Engine
 from ...forms.hard_soft_ras import SOFT_FORMS, draw_form
 from ...mesh import Mesh
 from ...mesh.remesh import remesh

@@ -9,14 +9,14 @@ import numpy as np
 from ....ad import functional as F
 from ....ad import optim
 from ....ad.graph import Variable
-from ....ad.types import FLOAT, IVEC3, VEC3, list_image
+from ....ad.graph.types import FLOAT, IVEC3, VEC3, list_image
 from ...cameras.pose import matrices_leaf
+from ...core.engine import Engine
+from ...core.lists import list_leaf
 from ...drawing.draw import surface_level, surface_uv
-from ...engine import Engine
 from ...forms.antialias import ANTIALIAS
 from ...forms.form import HARD
 from ...forms.hard_soft_ras import draw_form
-from ...lists import list_leaf
 from ...mesh import Mesh
 from ...objectives.losses import l2
 from ...objectives.regularizers import adjacency, laplacian_loss

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ....errors import InputError
-from ...engine import MakeEngine
+from ...core.engine import MakeEngine
 from ...mesh import Mesh
 from ...mesh.queries import sample_surface
 from ..data.dataset import Dataset

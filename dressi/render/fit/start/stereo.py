@@ -21,11 +21,11 @@ from scipy.ndimage import (
 
 from ....ad import functional as F
 from ....ad.graph import Variable
-from ....ad.types import FLOAT, MAT3, VEC3
+from ....ad.graph.types import FLOAT, MAT3, VEC3
 from ....errors import InputError
 from ...cameras import Cameras
 from ...cameras.pose import unit_cameras
-from ...engine import Engine, MakeEngine
+from ...core.engine import Engine, MakeEngine
 from ...io.images import resize, scaled_size
 from ...mesh import Mesh
 from ...mesh.remesh.volume import Grid, surface_of

@@ -17,8 +17,8 @@ import numpy as np
 
 from ....config import config
 from ....errors import InputError, shown, warn
+from ...core.materials import GLTF
 from ...io.files import LARGEST_FILE, Damaged, check_counts, inside, parse_json, read_bytes
-from ...materials import GLTF
 
 MAGIC, JSON_CHUNK, BINARY_CHUNK = 0x46546C67, 0x4E4F534A, 0x004E4942
 _DTYPES = {5120: "<i1", 5121: "<u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4"}

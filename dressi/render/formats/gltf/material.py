@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ....errors import shown
+from ...core.materials import GLTF, Map, Placement, range_text
 from ...io.files import Damaged
 from ...io.pixels import Pixels, decode_pixels
-from ...materials import GLTF, Map, Placement, range_text
 from ...mesh import Material
 from .document import Document
 

@@ -10,12 +10,12 @@ import numpy as np
 
 from ....ad import functional as F
 from ....ad.graph import Domain, PixelFunction, Variable
+from ....ad.graph.types import FLOAT, INT, IVEC3, VEC2, Access, Size
 from ....ad.ops.image.draws import Fragment
 from ....ad.ops.pixel.kinds import Alias, shortcut
 from ....ad.transform.fused import fused
 from ....ad.transform.gradient import local_gradient, local_jvp
-from ....ad.types import FLOAT, INT, IVEC3, VEC2, Access, Size
-from ...lists import at_points, read_list
+from ...core.lists import at_points, read_list
 from ...surface.screen import (
     Corners,
     DrawnMesh,

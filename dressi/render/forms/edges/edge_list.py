@@ -12,13 +12,13 @@ from functools import cached_property
 import numpy as np
 
 from ....ad import functional as F
-from ....ad.evaluate import known_value
 from ....ad.graph import Domain, PixelFunction, Variable
+from ....ad.graph.evaluate import known_value
+from ....ad.graph.types import INT, IVEC2, IVEC3, IVEC4, VEC4, Access, Size
 from ....ad.ops.pixel.kinds import shortcut
 from ....ad.transform.fused import fused
-from ....ad.types import INT, IVEC2, IVEC3, IVEC4, VEC4, Access, Size
 from ....errors import InputError
-from ...lists import at_points, list_data, list_leaf, padded, read_list
+from ...core.lists import at_points, list_data, list_leaf, padded, read_list
 from ...mesh.rows import connected, weld
 from ...surface.projection import FARTHEST, box, direction, on_image, quads
 from ...surface.screen import (

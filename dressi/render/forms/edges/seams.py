@@ -26,9 +26,9 @@ import numpy as np
 
 from ....ad import functional as F
 from ....ad.graph import Domain, PixelFunction, Variable
+from ....ad.graph.types import FLOAT, INT, IVEC3, IVEC4, VEC3, Access
 from ....ad.ops.pixel.kinds import shortcut
-from ....ad.types import FLOAT, INT, IVEC3, IVEC4, VEC3, Access
-from ...lists import at_points, read_list
+from ...core.lists import at_points, read_list
 from ...surface.screen import (
     Corners,
     DrawnMesh,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.ndimage import map_coordinates, maximum_filter
 
-from ...compiled import compiled
+from ..compiled import compiled
 from ..mesh import Mesh
 from ..queries import SurfaceDistance, crossings, sample_surface
 from .remesh import decimate_closed, remesh

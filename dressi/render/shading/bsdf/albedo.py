@@ -9,8 +9,8 @@ import numpy as np
 
 from ....ad import functional as F
 from ....ad.graph import Variable
+from ....ad.graph.types import FLOAT, VEC4, Size, VType
 from ....ad.ops.pixel.constant import Like
-from ....ad.types import FLOAT, VEC4, Size, VType
 from .microfacet import DIELECTRIC
 
 ENTRIES = 64

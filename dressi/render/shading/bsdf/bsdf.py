@@ -14,7 +14,7 @@ from ....ad import functional as F
 from ....ad.graph import Variable, as_variable
 from ....ad.ops.pixel.constant import Like
 from ....errors import InputError
-from ...materials import MaterialKind, range_text
+from ...core.materials import MaterialKind, range_text
 from .microfacet import Grid, axes, by_cosine, by_ggx, ggx_pdf, passed, seen_from_above
 
 Own = TypeVar("Own", bound="Bsdf")

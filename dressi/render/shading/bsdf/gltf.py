@@ -18,9 +18,9 @@ import numpy as np
 
 from ....ad import functional as F
 from ....ad.graph import Variable, as_variable
+from ....ad.graph.types import FLOAT, VEC3
 from ....ad.ops.pixel.constant import Like
-from ....ad.types import FLOAT, VEC3
-from ...materials import GLTF
+from ...core.materials import GLTF
 from .albedo import diffuse_albedo
 from .bsdf import Bsdf, Frame, Sky, SkyLight, lobes_pdf, sample_lobes
 from .microfacet import DIELECTRIC, LEAST_COSINE, alpha_of, ggx, schlick, smith

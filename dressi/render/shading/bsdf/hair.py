@@ -21,10 +21,10 @@ import numpy as np
 
 from ....ad import functional as F
 from ....ad.graph import PixelFunction, Variable
+from ....ad.graph.types import FLOAT
 from ....ad.ops.pixel.constant import Like
-from ....ad.types import FLOAT
 from ....errors import InputError
-from ...materials import MaterialKind, Parameter
+from ...core.materials import MaterialKind, Parameter
 from .bsdf import Bsdf, Frame
 
 EUMELANIN, PHEOMELANIN = (0.419, 0.697, 1.37), (0.187, 0.4, 1.05)

@@ -15,10 +15,10 @@ import numpy as np
 
 from ....ad import functional as F
 from ....ad.graph import Variable, as_variable
+from ....ad.graph.types import VEC2, VEC3
 from ....ad.ops.pixel.constant import Like
-from ....ad.types import VEC2, VEC3
 from ....errors import InputError
-from ...materials import Map, MaterialKind, Normals, Parameter
+from ...core.materials import Map, MaterialKind, Normals, Parameter
 from .albedo import film_albedo
 from .bsdf import Bsdf, Frame, Sky, SkyLight, lobes_pdf, sample_lobes, sky_on_film
 from .microfacet import alpha_of, film, passed

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from ....ad import functional as F
 from ....ad.graph import Variable, as_variable
+from ....ad.graph.types import Size
 from ....ad.ops.pixel.constant import Like
-from ....ad.types import Size
 
 DIELECTRIC = 0.04
 """Reflection of a dielectric with an index of refraction of 1.5 at normal incidence."""

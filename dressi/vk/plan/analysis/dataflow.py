@@ -8,10 +8,10 @@ from copy import copy
 from dataclasses import replace
 
 from ....ad.graph import Domain, Function, ScatterFunction, Variable
-from ....ad.traversal import reached, topological_order
-from ....ad.types import Access
+from ....ad.graph.traversal import reached, topological_order
+from ....ad.graph.types import Access
+from ..core.substage import Binding, Compute, PixelWork, Read, SubStage, Work
 from ..model.device import DeviceModel
-from ..substage import Binding, Compute, PixelWork, Read, SubStage, Work
 from .known_values import under_draws
 from .rematerialization import Inlined, Numbered, Recomputing
 

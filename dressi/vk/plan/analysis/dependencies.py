@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from ....ad.graph import Function, Variable
+from ....ad.graph.program import Program
+from ....ad.graph.traversal import topological_order
 from ....ad.ops.pixel.math import StopGradient
-from ....ad.program import Program
-from ....ad.traversal import topological_order
+from ..core.options import PlanOptions
+from ..core.substage import Stage, SubStage
 from ..model.device import DeviceModel
-from ..options import PlanOptions
-from ..substage import Stage, SubStage
 from .rematerialization import Inlined, static_operands, trivial_functions
 
 Leaves = frozenset[Variable]

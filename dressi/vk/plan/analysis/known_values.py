@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 import numpy as np
 
 from ....ad.graph import Function, PixelFunction, RasterFunction, ScatterFunction, Variable
-from ....ad.types import Access
+from ....ad.graph.types import Access
 
 HIT_NOTHING = np.array(-1)
 """The value of a raster where no primitive is drawn."""

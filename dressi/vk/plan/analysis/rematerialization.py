@@ -24,8 +24,8 @@ from ....ad.graph import (
     ScatterFunction,
     Variable,
 )
-from ....ad.types import Access
-from ..lists import LISTED
+from ....ad.graph.types import Access
+from ..core.lists import LISTED
 from ..model.cost import calls, fetches, iterations, operations, planes
 from ..model.device import DeviceModel
 

@@ -13,10 +13,10 @@ from dataclasses import replace
 from ....ad.contract.terms import shape_of
 from ....ad.graph import Function, Variable
 from ....ad.graph.index_map import Affine
+from ..core.substage import TiledCompute
 from ..lowering import chains
 from ..lowering.register_tiles import PACKED, ProductLayout, TiledContraction, tiled_in
 from ..model.schedules import Tensorize
-from ..substage import TiledCompute
 from .register_tiles import (
     GROUP_NUMBER,
     LANE,

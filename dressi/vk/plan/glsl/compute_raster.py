@@ -8,9 +8,9 @@ Where the device has no 64-bit atomics the faces are visited twice: for the dept
 from __future__ import annotations
 
 from ....ad.graph import RasterFunction, Variable
-from ..lists import FaceList
+from ..core.lists import FaceList
+from ..core.substage import GROUP, ComputeRaster
 from ..lowering.fragment_value import FragmentValue
-from ..substage import GROUP, ComputeRaster
 from .raster import FACE, declare_list, hoist, needed, texel_of_list
 from .shaders import Resource, Shaders, constants, invocation_number, workgroup_number
 from .writer import Writer

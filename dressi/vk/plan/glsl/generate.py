@@ -6,11 +6,11 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
 
 from ....ad.graph import Function, Variable
-from ....ad.includes import versions
-from ....ad.traversal import producers_first
-from .. import substage
-from ..limits import DeviceLimits
-from ..substage import Compute, Fragment, SubStage, TiledCompute, Work
+from ....ad.graph.includes import versions
+from ....ad.graph.traversal import producers_first
+from ..core import substage
+from ..core.limits import DeviceLimits
+from ..core.substage import Compute, Fragment, SubStage, TiledCompute, Work
 from . import compute_raster, pixel, raster, scatter
 from .chained_tiles import contract_shaders
 from .shaders import Shaders, ShaderSource, ShaderText

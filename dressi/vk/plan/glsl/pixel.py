@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....ad.graph import Variable
-from ..limits import DeviceLimits, Tiling
-from ..lists import BlockHits, FaceList, WorkList
-from ..substage import GROUP, ONE, Compute, FindHits, Fragment, ListBlocks, Sparse, SubStage
+from ..core.limits import DeviceLimits, Tiling
+from ..core.lists import BlockHits, FaceList, WorkList
+from ..core.substage import GROUP, ONE, Compute, FindHits, Fragment, ListBlocks, Sparse, SubStage
 from .shaders import Resource, Shaders, invocation_number, workgroup_number
 from .writer import Writer
 

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ....ad.graph import AccumulateFunction, DrawFunction, Function, RasterFunction, Variable
+from ....ad.graph.traversal import reached, topological_order
+from ....ad.graph.types import Access
 from ....ad.ops.image.draws import FragmentGraph
-from ....ad.traversal import reached, topological_order
-from ....ad.types import Access
-from ..lists import LISTING, FaceList
+from ..core.lists import LISTING, FaceList
+from ..core.substage import Accumulate, Binding, ListFaces, PrimitiveWork, Raster
 from ..lowering.fragment_value import FragmentValue
-from ..substage import Accumulate, Binding, ListFaces, PrimitiveWork, Raster
 from .pixel import write_work
 from .shaders import Resource, Shaders, workgroup_number
 from .writer import Writer, component

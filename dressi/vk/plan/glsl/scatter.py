@@ -12,10 +12,18 @@ from collections.abc import Iterable
 import numpy as np
 
 from ....ad.graph import DrawFunction, FragmentScatterFunction, Variable
-from ..accumulators import HIGHEST, LOWEST, MANTISSA, Accumulators, accumulators_of
-from ..lists import vertices_expected
+from ..core.accumulators import HIGHEST, LOWEST, MANTISSA, Accumulators, accumulators_of
+from ..core.lists import vertices_expected
+from ..core.substage import (
+    GROUP,
+    FaceSums,
+    FragmentScatter,
+    PrimitiveWork,
+    Scatter,
+    ScatterDispatch,
+    ScatterDraw,
+)
 from ..lowering.scatter import FaceSum
-from ..substage import GROUP, FaceSums, FragmentScatter, PrimitiveWork, Scatter, ScatterDispatch, ScatterDraw
 from . import raster
 from .pixel import FULL_SCREEN, invocation, write_work
 from .raster import FACE, Flat

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from ....ad.graph import Domain, Function, Variable
-from ....ad.types import Sampler
-from ..limits import DeviceLimits
+from ....ad.graph.types import Sampler
+from ..core.limits import DeviceLimits
 
 ShaderText = Callable[[str], str]
 """Gives the text of a file: of ``shaders/`` by name, of any other by its full path."""

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ....ad.graph import Domain, Function, ReduceFunction, Variable
+from ....ad.graph.includes import included_files
 from ....ad.graph.snippet import template_of
-from ....ad.includes import included_files
-from ....ad.traversal import producers_first
-from ....ad.types import Access, Sampler, VType
-from ..limits import DeviceLimits
+from ....ad.graph.traversal import producers_first
+from ....ad.graph.types import Access, Sampler, VType
+from ..core.limits import DeviceLimits
+from ..core.substage import ONE, Binding, Range, SubStage
 from ..model.cost import unrolls
-from ..substage import ONE, Binding, Range, SubStage
 from .shaders import Resource, Shaders, ShaderSource, ShaderText, constants, fetched_at, tile_of
 
 _TYPES = {1: ("float", "int"), 2: ("vec2", "ivec2"), 4: ("vec4", "ivec4")}

@@ -20,8 +20,8 @@ from typing import NamedTuple
 from ....ad.contract.contraction import ContractFunction
 from ....ad.graph import Function, Variable
 from ....ad.graph.index_map import Affine
+from ..core.substage import SubStage, TiledCompute
 from ..model.schedules import At, Rows, Stage
-from ..substage import SubStage, TiledCompute
 from .register_tiles import PACKED, Layout, ProductLayout, TiledContraction, layout_of, places_read, tiled_in
 
 MOST_ROWS = 65535  # workgroups along the second axis of a dispatch

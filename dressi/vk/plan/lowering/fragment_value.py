@@ -28,16 +28,16 @@ from ....ad.graph import (
     ScatterFunction,
     Variable,
 )
+from ....ad.graph.program import Program
+from ....ad.graph.types import INT, Access, VType
 from ....ad.ops.image.draws import FragmentGraph, split
 from ....ad.ops.image.texels import fetch
-from ....ad.program import Program
 from ....ad.transform.rewrite import mapped, replaced, rewrite, substitute
-from ....ad.types import INT, Access, VType
+from ..analysis.context import Target
 from ..analysis.dependencies import Dependencies, Leaves
 from ..analysis.known_values import HIT_NOTHING, KnownValues, adds_nothing
 from ..analysis.rematerialization import is_constant
-from ..context import Target
-from ..lists import LISTED
+from ..core.lists import LISTED
 from ..model.cost import fetches, operations, planes
 from ..model.device import DeviceModel
 

@@ -21,7 +21,8 @@ from ....ad.contract.split import interleaved, split
 from ....ad.contract.terms import COMBINE, domain_of_shape, nothing, shape_of
 from ....ad.graph import At, Function, PixelFunction
 from ....ad.graph.index_map import IMAGE_AXES, Affine
-from ....ad.types import VEC4, Access
+from ....ad.graph.types import VEC4, Access
+from ..core.substage import GROUP, SubStage
 from ..model.schedules import (
     Bind,
     Pack,
@@ -35,7 +36,6 @@ from ..model.schedules import (
     axis_names,
     of_kind,
 )
-from ..substage import GROUP, SubStage
 
 CHAIN = 32  # additions one after the other into one accumulator; longer sums are sums of such sums
 LINE = 16  # words that caches load together

@@ -16,11 +16,11 @@ from functools import cached_property
 import numpy as np
 
 from ....ad.graph import Function, PixelFunction, Variable
+from ....ad.graph.program import Program
+from ....ad.graph.types import Access, Sampler
 from ....ad.ops.texture.sample import Filtered
-from ....ad.program import Program
-from ....ad.types import Access, Sampler
-from ..context import Target
-from ..limits import DeviceLimits
+from ..analysis.context import Target
+from ..core.limits import DeviceLimits
 from ..model.cost import fetches, operations, planes
 from ..model.device import DeviceModel
 

@@ -23,8 +23,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from ....ad import functional as F
-from ....ad.coordinates import pixel_coordinates
-from ....ad.evaluate import evaluate
 from ....ad.graph import (
     AccumulateFunction,
     Domain,
@@ -35,7 +33,12 @@ from ....ad.graph import (
     ScatterFunction,
     Variable,
 )
+from ....ad.graph.evaluate import evaluate
+from ....ad.graph.program import Program
 from ....ad.graph.snippet import LOST, add_compensated
+from ....ad.graph.traversal import rebuilt, topological_order
+from ....ad.graph.types import FLOAT, INT, IVEC2, Access, VType, list_size
+from ....ad.ops.image.coordinates import pixel_coordinates
 from ....ad.ops.image.draws import Draw, FragmentGraph
 from ....ad.ops.image.extremes import max as max_texel
 from ....ad.ops.image.lookup import scatter_add, texel_of, with_pairs
@@ -43,17 +46,14 @@ from ....ad.ops.pixel.arithmetic import Add, maximum
 from ....ad.ops.pixel.compare import Select
 from ....ad.ops.pixel.constant import Constant, is_constant
 from ....ad.ops.pixel.matrix import max_component
-from ....ad.program import Program
 from ....ad.sums import Accumulate, FragmentScatter, Pair, joined, kept_only
 from ....ad.transform.gradient import total
 from ....ad.transform.merge import merged_terms
-from ....ad.traversal import rebuilt, topological_order
-from ....ad.types import FLOAT, INT, IVEC2, Access, VType, list_size
 from ....errors import InputError, PlanError
-from ..accumulators import accumulators_of
+from ..analysis.context import Target
 from ..analysis.dependencies import Leaves
-from ..context import Target
-from ..lists import fragments_expected
+from ..core.accumulators import accumulators_of
+from ..core.lists import fragments_expected
 from ..model.device import DeviceModel
 
 # Sums over fragments that draw the same triangles are one draw.

@@ -22,12 +22,13 @@ from ....ad.contract.split import split, stride_of
 from ....ad.contract.terms import shape_of
 from ....ad.graph import Function, ReduceFunction, Variable
 from ....ad.graph.index_map import IMAGE_AXES, Affine
-from ....ad.program import Program
+from ....ad.graph.program import Program
+from ....ad.graph.types import FLOAT
 from ....ad.transform.rewrite import replaced
-from ....ad.types import FLOAT
 from ....errors import PlanError
-from ..context import Target
-from ..limits import DeviceLimits
+from ..analysis.context import Target
+from ..core.limits import DeviceLimits
+from ..core.substage import GROUP
 from ..model.cost import with_fragments
 from ..model.device import LOOP, DeviceModel
 from ..model.schedules import (
@@ -48,7 +49,6 @@ from ..model.schedules import (
     loop_nests,
     of_kind,
 )
-from ..substage import GROUP
 from .register_tiles import PACKED, Layout, Packed, ProductLayout, TiledContraction, layout_of, part_of
 
 LARGEST = 16  # entries of an axis in a block

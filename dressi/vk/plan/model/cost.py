@@ -12,9 +12,9 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeGuard
 
 from ....ad.graph import DrawFunction, Function, ReduceFunction, Variable
+from ....ad.graph.traversal import reached
+from ....ad.graph.types import Access
 from ....ad.graph.work import UNROLLED
-from ....ad.traversal import reached
-from ....ad.types import Access
 
 
 def operations(f: Function) -> float:

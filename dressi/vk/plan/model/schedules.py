@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, TypeVar, get_args
 from ....ad.contract.contraction import ContractFunction
 from ....ad.graph import Function, Variable
 from ....ad.graph.index_map import IMAGE_AXES, Affine
-from ....ad.traversal import topological_order
+from ....ad.graph.traversal import topological_order
 from ....errors import InputError
 
 __all__ = [

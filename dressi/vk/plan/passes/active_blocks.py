@@ -28,15 +28,15 @@ from dataclasses import replace
 import numpy as np
 
 from ....ad.graph import Domain, Function, PixelFunction, RasterFunction, ScatterFunction, Variable
-from ....ad.traversal import reached
-from ....ad.types import Access
-from .. import substage
+from ....ad.graph.traversal import reached
+from ....ad.graph.types import Access
+from ..analysis.context import Context, Uses
 from ..analysis.dataflow import restrict
 from ..analysis.known_values import HIT_NOTHING, KnownValues, adds_nothing
-from ..context import Context, Uses
-from ..lists import ACTIVE, ActiveBlocks, BlockHits, active_expected
+from ..core import substage
+from ..core.lists import ACTIVE, ActiveBlocks, BlockHits, active_expected
+from ..core.substage import Binding, Read, SubStage
 from ..model.cost import operations, planes
-from ..substage import Binding, Read, SubStage
 
 
 def run_on_active_blocks(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:

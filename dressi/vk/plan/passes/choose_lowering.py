@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 from ....ad.graph import Variable
-from ..context import Context
-from ..pack import as_subpasses
+from ..analysis.context import Context
+from ..core.substage import Binding, SubStage, Undecided
 from ..predict.judge import decided
-from ..substage import Binding, SubStage, Undecided
+from .pack import as_subpasses
 
 
 def choose_lowering(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ....ad.graph import Domain, DrawFunction, RasterFunction, ScatterFunction, Variable
-from .. import substage
+from ..analysis.context import Context
 from ..analysis.dataflow import restrict
 from ..analysis.known_values import HIT_NOTHING, adds_nothing, values_where
-from ..context import Context
-from ..limits import DeviceLimits
-from ..lists import LISTING, FaceList, vertices_expected
+from ..core import substage
+from ..core.limits import DeviceLimits
+from ..core.lists import LISTING, FaceList, vertices_expected
+from ..core.substage import Binding, Read, SubStage
 from ..lowering.fragment_value import FragmentValue
-from ..substage import Binding, Read, SubStage
 
 # Live-face compaction: a draw with a mask draws only the faces that the mask leaves.
 #

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ....ad.graph import Variable
-from ..accumulators import accumulators_of
-from ..context import Context, put_together
-from ..limits import DeviceLimits
+from ..analysis.context import Context, put_together
+from ..core.accumulators import accumulators_of
+from ..core.limits import DeviceLimits
+from ..core.substage import ONE, Binding, Read, Scatter, SubStage, TiledCompute, Undecided, all_reads
 from ..lowering.register_tiles import tiled_in
-from ..substage import ONE, Binding, Read, Scatter, SubStage, TiledCompute, Undecided, all_reads
 
 # Epilogue fusion: a scatter or a contraction by register tiles does the work of a reader of its result.
 #

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ....ad.graph import Function, RasterFunction, ReduceFunction, Variable
-from ....ad.traversal import reached
+from ....ad.graph.traversal import reached
 from ....errors import PlanError
-from ..context import Context
-from ..substage import Compute, Fragment, Scatter, SubStage, TiledCompute
+from ..analysis.context import Context
+from ..core.substage import Compute, Fragment, Scatter, SubStage, TiledCompute
 
 # 16-bit intermediates: what passes hand to each other on pixels takes half the bytes.
 #

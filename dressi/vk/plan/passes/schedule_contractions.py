@@ -17,15 +17,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ....ad.graph import Variable
-from ..context import Context, put_together
-from ..limits import NO_MATRIX, DeviceLimits, MatrixShape
+from ..analysis.context import Context, put_together
+from ..core.limits import NO_MATRIX, DeviceLimits, MatrixShape
+from ..core.substage import GROUP, Read, SubStage, TiledCompute, all_reads
 from ..lowering.chains import in_registers, is_chain, links_of, shared_words, stageable, staged_in, staging_of
 from ..lowering.register_tiles import ProductLayout, TiledContraction, tiled_in
 from ..lowering.tile_contractions import LONGEST_LOOPS, does_not_fit, lanes_of, sides_of, view_axes
 from ..model.device import DeviceModel
 from ..model.schedules import At, Bind, Rows, Stage, Tensorize, Unroll, axis_names, exchanged, of_kind
 from ..predict.work import Memo, tiles_seconds
-from ..substage import GROUP, Read, SubStage, TiledCompute, all_reads
 
 LONGEST_CHAIN = 6
 """Contractions of a chain."""

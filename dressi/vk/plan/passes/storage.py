@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ....ad.graph import Variable
+from ....ad.graph.traversal import reached
+from ....ad.graph.types import Access, VType
 from ....ad.ops.pixel.vector import Construct
-from ....ad.traversal import reached
-from ....ad.types import Access, VType
-from .. import substage
+from ..analysis.context import Context, Uses
 from ..analysis.dependencies import OldValue
-from ..context import Context, Uses
-from ..limits import DeviceLimits
-from ..substage import Binding, Range, Read, SubStage, word_of
+from ..core import substage
+from ..core.limits import DeviceLimits
+from ..core.substage import Binding, Range, Read, SubStage, word_of
 
 # In-place updates: a new value is written into the image of the leaf that it replaces.
 

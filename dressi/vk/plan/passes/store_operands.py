@@ -10,12 +10,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from ....ad.graph import Function, Variable
-from ....ad.types import Access
+from ....ad.graph.types import Access
 from ..analysis import rematerialization
+from ..analysis.context import Context
 from ..analysis.dataflow import Analysis, restrict
-from ..context import Context
+from ..core.substage import PixelWork, Scatter, SubStage
 from ..model.cost import Walks, planes
-from ..substage import PixelWork, Scatter, SubStage
 
 _SHADERS = (PixelWork, Scatter)
 

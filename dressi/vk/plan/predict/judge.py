@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ....ad.graph import Variable
-from .. import substage
-from ..limits import DeviceLimits
+from ..core import substage
+from ..core.limits import DeviceLimits
+from ..core.substage import Binding, SubStage
 from ..model.device import DeviceModel
-from ..substage import Binding, SubStage
 from .work import launches_of, loads_of, tiles_seconds
 
 MARGIN = 1.02

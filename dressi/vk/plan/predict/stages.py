@@ -16,11 +16,11 @@ from functools import cached_property
 from typing import Any
 
 from ....ad.graph import FragmentScatterFunction, ScatterFunction
-from ..accumulators import accumulators_of
+from ..core.accumulators import accumulators_of
+from ..core.substage import Binding, Stage, SubStage
+from ..execution.plan import Plan
 from ..model.cost import planes
 from ..model.device import DeviceModel
-from ..plan import Plan
-from ..substage import Binding, Stage, SubStage
 from .work import Load, launches_of, loads_of
 
 

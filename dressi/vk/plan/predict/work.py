@@ -26,13 +26,14 @@ from ....ad.graph import (
     ScatterFunction,
     Variable,
 )
-from ....ad.traversal import producers_first, topological_order
-from ....ad.types import Access
-from .. import lists, substage
-from ..accumulators import accumulators_of
+from ....ad.graph.traversal import producers_first, topological_order
+from ....ad.graph.types import Access
+from ..core import lists, substage
+from ..core.accumulators import accumulators_of
+from ..core.limits import DeviceLimits
+from ..core.substage import Binding, SubStage
 from ..glsl.pixel import BLOCK
 from ..glsl.raster import hoist, needed
-from ..limits import DeviceLimits
 from ..lowering import chains
 from ..lowering.fragment_value import FragmentValue
 from ..lowering.register_tiles import Layout, ProductLayout, TiledContraction, tiled_in
@@ -40,7 +41,6 @@ from ..lowering.scatter import BOXES, FaceSum
 from ..lowering.tile_contractions import SHARED_STEP
 from ..model.cost import planes
 from ..model.device import LOOP, DeviceModel
-from ..substage import Binding, SubStage
 
 FILTERED = 2.0
 """Texels that a sampler fetches in the time in which it filters one."""

@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from ....errors import DeviceError
-from ...plan.images import ANY, NOTHING, Usage
-from ...plan.limits import LIMITS, NO_MATRIX, UNLIMITED, DeviceLimits, MatrixShape
-from ...plan.substage import GROUP
+from ...plan.core.limits import LIMITS, NO_MATRIX, UNLIMITED, DeviceLimits, MatrixShape
+from ...plan.core.substage import GROUP
+from ...plan.execution.images import ANY, NOTHING, Usage
 from .results import Binding
 
 VERSION = (1, 1)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ....errors import DeviceError
-from ...plan.sync import Barrier
+from ...plan.execution.sync import Barrier
 from .device import Device
 from .memory import DeviceBuffer, DeviceImage, Stored
 from .queue import Passage

@@ -13,17 +13,17 @@ from typing import Any
 
 from ....ad.graph.user_code import user_level
 from ....errors import DeviceError, InputError
-from ...plan.limits import PORTABILITY
+from ...plan.core.limits import PORTABILITY
 from ...plan.model.device import DeviceModel
 from ...plan.model.records import record_of
 from ..host.platforms import warn_of_hidden_gpus
-from ..shared import KEPT, Reference, SharedObjects
 from .allocator import BUDGET_EXTENSION, Allocator, Budget
 from .capabilities import FEATURES, Capabilities, all_features, check, enabling, read_capabilities, usable
 from .choose import choose, left_to_us
 from .instance import Instance, PhysicalDevice, load_vulkan
 from .queue import Queue
 from .results import DEVICE_LOST, Binding, handle_number, result, sentence
+from .shared import KEPT, Reference, SharedObjects
 
 _open: list[Device] = []
 

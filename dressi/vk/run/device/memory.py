@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ....ad.graph import Variable
-from ...plan.images import ImageSlot
-from ...plan.limits import Tiling
+from ...plan.core.limits import Tiling
+from ...plan.execution.images import ImageSlot
 from .device import Device
 
 

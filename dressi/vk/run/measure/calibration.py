@@ -22,16 +22,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....ad import functional as F
-from ....ad.evaluate import NumpyExecutor
 from ....ad.graph import Variable
-from ....ad.program import Program
-from ....ad.types import FLOAT, INT, VEC2, VEC4, Size, VType
+from ....ad.graph.evaluate import NumpyExecutor
+from ....ad.graph.program import Program
+from ....ad.graph.types import FLOAT, INT, VEC2, VEC4, Size, VType
 from ....errors import DeviceLostError, DressiError
+from ...plan.core.options import PlanOptions
 from ...plan.model.device import DeviceModel
-from ...plan.options import PlanOptions
 from ..device.commands import Commands
 from ..device.device import Device
-from ..executor import VulkanExecutor
+from ..execution.executor import VulkanExecutor
 from ..host import cache
 
 SECONDS = 0.7

@@ -23,19 +23,19 @@ from typing import NamedTuple
 import numpy as np
 
 from ....ad.graph import Variable
+from ....ad.graph.program import Program
+from ....ad.graph.traversal import structure
+from ....ad.graph.types import FLOAT
 from ....ad.graph.user_code import user_level
-from ....ad.program import Program
-from ....ad.traversal import structure
-from ....ad.types import FLOAT
 from ....config import config, dressi_version, shader_text
 from ....errors import DressiError
 from ...plan.compiler import build_plan
+from ...plan.core.options import PlanOptions
 from ...plan.model.device import DeviceModel
-from ...plan.options import PlanOptions
-from ..executor import VulkanExecutor
-from ..gate import UNGATED, Gate, Gating
+from ..execution.executor import VulkanExecutor
+from ..execution.gate import UNGATED, Gate, Gating
+from ..execution.workspace import Workspace
 from ..host import cache
-from ..workspace import Workspace
 
 SWITCHED = (
     "tile_contractions", "fuse_into_draws", "keep_what_pays", "rematerialize", "store_operands", "fuse_epilogues",

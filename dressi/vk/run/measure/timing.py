@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ....errors import DeviceError
-from ...plan.images import ImageSlot
+from ...plan.execution.images import ImageSlot
 from ...plan.predict.stages import predict, stage_name
 from ..device.commands import Commands
 from ..device.device import Device
 from ..device.memory import make_image
-from ..executor import VulkanExecutor
+from ..execution.executor import VulkanExecutor
 from .calibration import model_of
 
 

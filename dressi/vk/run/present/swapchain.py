@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
-from ....ad.types import VEC3, VEC4
+from ....ad.graph.types import VEC3, VEC4
 from ....errors import DeviceError, GraphError, InputError
 from ..device.device import Device
+from ..device.export import ExportedImage
 from ..device.results import Binding
-from ..export import ExportedImage
 from .surface import (
     COPY,
     NOT_READY,

@@ -5,7 +5,7 @@ import re
 from typing import NamedTuple
 
 from dressi.ad.graph import Function
-from dressi.ad.includes import is_own
+from dressi.ad.graph.includes import is_own
 from dressi.errors import ShaderError
 from dressi.vk.plan.glsl.shaders import ShaderSource
 

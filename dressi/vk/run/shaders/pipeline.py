@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....ad.graph import Variable
-from ....ad.types import Sampler
+from ....ad.graph.types import Sampler
 from ....config import config
+from ...plan.core.substage import Accumulate, FragmentScatter, PrimitiveWork, ScatterDraw, SubStage
 from ...plan.glsl.shaders import Resource, Shaders, stage_of
-from ...plan.substage import Accumulate, FragmentScatter, PrimitiveWork, ScatterDraw, SubStage
 from ..device.device import Device
 from ..device.memory import DeviceBuffer
+from ..device.shared import Reference
 from ..host import cache
-from ..shared import Reference
 from .errors import Shader
 from .pyglslang import compile_many
 from .render_pass import DrawTarget

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....ad.graph import RasterFunction, Variable
+from ...plan.core.substage import Accumulate, Binding, Raster, Stage, SubStage
 from ...plan.lowering.fragment_value import FragmentValue
-from ...plan.substage import Accumulate, Binding, Raster, Stage, SubStage
 from ..device.device import Device
 from ..device.memory import DeviceImage
 

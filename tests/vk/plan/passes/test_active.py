@@ -9,18 +9,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dressi import FLOAT, IVEC3, VEC2, VEC3, VEC4, F, PlanOptions, Variable, gradient
-from dressi.ad.program import Program
+from dressi.ad.graph.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text
 from dressi.render import Environment, hard_soft_ras, render, ring
 from dressi.render.cameras.pose import matrices_leaf
 from dressi.render.mesh.primitives import cube
-from dressi.vk.plan import substage
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.limits import DeviceLimits
+from dressi.vk.plan.core import substage
+from dressi.vk.plan.core.limits import DeviceLimits
+from dressi.vk.plan.core.substage import SubStage
 from dressi.vk.plan.model.records import CPU
-from dressi.vk.plan.substage import SubStage
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 STORED = {"cache_static": False, "rematerialize": False}
 DENSE = PlanOptions(without=("run_on_active_blocks",))

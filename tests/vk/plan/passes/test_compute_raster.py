@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from dressi import FLOAT, IVEC3, VEC4, F, PlanOptions, Variable
-from dressi.ad.evaluate import evaluate
-from dressi.ad.program import Program
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.program import Program
 from dressi.vk.plan import compiler
+from dressi.vk.plan.core.substage import ComputeRaster
 from dressi.vk.plan.model.records import DATA_CENTRE
-from dressi.vk.plan.substage import ComputeRaster
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from dressi import FLOAT, INT, IVEC2, IVEC3, MAT3, VEC2, VEC3, VEC4, F, PixelFunction, PlanError, Variable
-from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import RasterFunction
-from dressi.ad.program import Program
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.limits import profile
+from dressi.vk.plan.core.limits import profile
+from dressi.vk.plan.core.options import BASELINE, DEFAULT
+from dressi.vk.plan.core.substage import Raster
 from dressi.vk.plan.lowering.fragment_value import FragmentValue
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE
-from dressi.vk.plan.options import BASELINE, DEFAULT
-from dressi.vk.plan.substage import Raster
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 SIZE, TILES = (9, 7), 3
 RANDOM = np.random.default_rng(4)

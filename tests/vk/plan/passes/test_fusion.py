@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dressi import FLOAT, IVEC2, IVEC3, VEC2, VEC3, VEC4, F, Variable, adam, gradient
-from dressi.ad.evaluate import NumpyExecutor
-from dressi.ad.objective import Objective
-from dressi.ad.program import Program
+from dressi.ad.graph.evaluate import NumpyExecutor
+from dressi.ad.graph.program import Program
+from dressi.ad.least_squares.objective import Objective
 from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text
 from dressi.render import adjacency, edge_list, hard_soft_ras, l2, large_steps, list_leaf, ring, to_clip
@@ -18,14 +18,14 @@ from dressi.render.mesh.primitives import pear
 from dressi.render.surface.screen import rasterize_hard
 from dressi.render.surface.texturing import texture_colour
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.limits import PROFILES, UNBOUNDED, profile
+from dressi.vk.plan.core.limits import PROFILES, UNBOUNDED, profile
+from dressi.vk.plan.core.options import DEFAULT
+from dressi.vk.plan.core.substage import Compute, Fragment, SubStage
+from dressi.vk.plan.execution.plan import Plan
 from dressi.vk.plan.model.records import CPU, DESKTOP, RECORDS, TILER
-from dressi.vk.plan.options import DEFAULT
 from dressi.vk.plan.passes import precision as contraction
-from dressi.vk.plan.plan import Plan
 from dressi.vk.plan.predict.stages import predict
-from dressi.vk.plan.substage import Compute, Fragment, SubStage
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 SIZE = (128, 64)
 LIMITS = replace(profile("mali_g76"), max_sampled_images=32)

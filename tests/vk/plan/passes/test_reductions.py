@@ -10,24 +10,24 @@ from numpy.testing import assert_array_equal
 
 from dressi import F, PlanError, ReduceFunction, Variable, gradient
 from dressi.ad.contract.contraction import ContractIndex
-from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import ScatterFunction
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.program import Program
+from dressi.ad.graph.types import FLOAT, INT, IVEC2, MAT3, VEC2, VEC3, VEC4, Access
 from dressi.ad.ops.image.extremes import ReduceMax, ReduceMin
 from dressi.ad.ops.image.lookup import ScatterAdd, ScatterMax
-from dressi.ad.program import Program
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.types import FLOAT, INT, IVEC2, MAT3, VEC2, VEC3, VEC4, Access
 from dressi.config import shader_text
 from dressi.render.drawing.point import FacesWithin
+from dressi.vk.plan.analysis.context import Target
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.context import Target
-from dressi.vk.plan.limits import PROFILES, DeviceLimits
+from dressi.vk.plan.core.limits import PROFILES, DeviceLimits
+from dressi.vk.plan.core.options import BASELINE, DEFAULT, PlanOptions
 from dressi.vk.plan.lowering.register_tiles import TiledContraction
 from dressi.vk.plan.lowering.tile_contractions import shorten_loops
 from dressi.vk.plan.model import cost
 from dressi.vk.plan.model.records import CPU, DESKTOP
-from dressi.vk.plan.options import BASELINE, DEFAULT, PlanOptions
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 
 class Along(ReduceFunction):

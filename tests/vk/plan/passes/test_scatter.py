@@ -7,26 +7,26 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dressi import FLOAT, INT, MAT2, VEC2, VEC4, Device, DressiAD, F, PlanOptions, Variable, gradient, jvp
-from dressi.ad.evaluate import evaluate
 from dressi.ad.graph import ScatterFunction
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.program import Program
+from dressi.ad.graph.types import list_image, list_size
 from dressi.ad.ops.image.lookup import ScatterAdd
-from dressi.ad.program import Program
 from dressi.ad.transform.merge import halve_scatter
 from dressi.ad.transform.rewrite import replaced
 from dressi.ad.transform.simplify import simplify
-from dressi.ad.types import list_image, list_size
 from dressi.config import shader_text
-from dressi.vk.plan import accumulators
-from dressi.vk.plan.accumulators import accumulators_of
+from dressi.vk.plan.analysis.context import Target
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.context import Target
-from dressi.vk.plan.limits import DeviceLimits, profile
-from dressi.vk.plan.lists import SEGMENT
+from dressi.vk.plan.core import accumulators
+from dressi.vk.plan.core.accumulators import accumulators_of
+from dressi.vk.plan.core.limits import DeviceLimits, profile
+from dressi.vk.plan.core.lists import SEGMENT
+from dressi.vk.plan.core.options import BASELINE
+from dressi.vk.plan.core.substage import ListFaces, Raster, ScatterDraw
 from dressi.vk.plan.lowering.scatter import gather_at_lists
 from dressi.vk.plan.model.records import CPU, DESKTOP
-from dressi.vk.plan.options import BASELINE
-from dressi.vk.plan.substage import ListFaces, Raster, ScatterDraw
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 CELLS = 7
 SCATTERED = PlanOptions(gather_at_lists=False)

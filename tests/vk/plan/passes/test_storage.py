@@ -9,21 +9,21 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dressi import FLOAT, INT, MAT3, VEC2, VEC3, VEC4, F, PlanError, Variable, gradient
-from dressi.ad.evaluate import NumpyExecutor, evaluate
-from dressi.ad.program import Program
+from dressi.ad.graph.evaluate import NumpyExecutor, evaluate
+from dressi.ad.graph.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.cli.bench.meshes import load
 from dressi.cli.bench.work import Trial, Work, drawn_on, silhouette, texture
 from dressi.config import config, shader_text
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.limits import UNBOUNDED, DeviceLimits, profile
+from dressi.vk.plan.core.limits import UNBOUNDED, DeviceLimits, profile
+from dressi.vk.plan.core.options import DEFAULT, PlanOptions
+from dressi.vk.plan.core.substage import Binding, Compute, Fragment, Scatter, TiledCompute
+from dressi.vk.plan.execution.sync import Part
 from dressi.vk.plan.lowering.samplers import HardwareSample
 from dressi.vk.plan.model.records import CPU, DESKTOP, RECORDS, SWIFTSHADER
-from dressi.vk.plan.options import DEFAULT, PlanOptions
 from dressi.vk.plan.predict.stages import predict
-from dressi.vk.plan.substage import Binding, Compute, Fragment, Scatter, TiledCompute
-from dressi.vk.plan.sync import Part
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 from dressi.vk.run.measure.calibration import sampler_errors, willing
 
 IMAGES = PlanOptions(without=("store_in_buffers",))

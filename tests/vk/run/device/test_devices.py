@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dressi import INT, Device, DressiAD, F, PixelFunction, Variable, adam, list_devices
-from dressi.ad.program import Program
+from dressi.ad.graph.program import Program
 from dressi.config import config, shader_text
 from dressi.errors import (
     DeviceError,
@@ -23,9 +23,9 @@ from dressi.errors import (
     PlanError,
 )
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.images import Usage
-from dressi.vk.plan.limits import LIMITS, PROFILES, DeviceLimits
-from dressi.vk.plan.options import DEFAULT
+from dressi.vk.plan.core.limits import LIMITS, PROFILES, DeviceLimits
+from dressi.vk.plan.core.options import DEFAULT
+from dressi.vk.plan.execution.images import Usage
 from dressi.vk.run.device import device as module
 from dressi.vk.run.device.capabilities import FORMATS, REQUIRED, Capabilities, QueueFamily, check, missing
 from dressi.vk.run.device.choose import choose

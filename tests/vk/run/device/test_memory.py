@@ -12,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dressi import VEC4, Device, DressiAD, F, Variable, adam
-from dressi.ad.program import Program
+from dressi.ad.graph.program import Program
 from dressi.config import config, shader_text
 from dressi.errors import DeviceError, DeviceLostError, DressiError, OutOfMemoryError
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.images import ANY, ImageSlot, Usage
-from dressi.vk.plan.limits import DeviceLimits
+from dressi.vk.plan.core.limits import DeviceLimits
+from dressi.vk.plan.core.options import BASELINE
+from dressi.vk.plan.execution.images import ANY, ImageSlot, Usage
 from dressi.vk.plan.model.records import CPU
-from dressi.vk.plan.options import BASELINE
 from dressi.vk.run.device.allocator import FIRST_BLOCK, LARGEST_BLOCK, Allocator, Block, Budget
 from dressi.vk.run.device.results import DEVICE_LOST, RESULTS, Binding
+from dressi.vk.run.execution.workspace import Workspace
 from dressi.vk.run.measure import calibration
-from dressi.vk.run.workspace import Workspace
 
 MIB = 1 << 20
 LOCAL, VISIBLE = 1, 2

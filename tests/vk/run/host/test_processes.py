@@ -15,7 +15,7 @@ import os, sys
 import numpy as np
 from dressi import Device, DressiAD, DressiError, F, Variable, adam, list_devices
 from dressi.ad.graph import PixelFunction
-from dressi.ad.types import FLOAT
+from dressi.ad.graph.types import FLOAT
 
 def say(*words):
     # at once, so that lines of two processes do not mix: print writes the end of a line by itself

@@ -8,9 +8,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dressi import FLOAT, Access, Device, DeviceError, DressiAD, F, GraphError, PixelFunction, Variable
-from dressi.ad.program import Program
-from dressi.vk.run import shared
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.ad.graph.program import Program
+from dressi.vk.run.device import shared
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 
 def started(own: Device, factor: float = 3.0, size: tuple[int, int] = (6, 5)) -> VulkanExecutor:

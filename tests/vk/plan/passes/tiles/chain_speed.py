@@ -15,13 +15,13 @@ from dataclasses import replace
 import numpy as np
 
 from dressi import FLOAT, Device, F, Variable
-from dressi.ad.program import Program
+from dressi.ad.graph.program import Program
+from dressi.vk.plan.core.options import DEFAULT
+from dressi.vk.plan.core.substage import SubStage, TiledCompute
+from dressi.vk.plan.execution.plan import Plan
 from dressi.vk.plan.lowering.chains import links_of, staged_in
-from dressi.vk.plan.options import DEFAULT
 from dressi.vk.plan.passes import schedule_contractions as passes
-from dressi.vk.plan.plan import Plan
-from dressi.vk.plan.substage import SubStage, TiledCompute
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 SIZES = ((128, 128), (256, 160), (256, 256), (512, 320), (512, 512), (800, 600), (1024, 640), (1280, 800), (1920, 1200),
          (2560, 1600))  # fmt: skip

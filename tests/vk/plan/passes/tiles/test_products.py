@@ -7,18 +7,18 @@ import pytest
 from graphs import check_values, program_of
 
 from dressi import FLOAT, F, ShaderError, Variable, gradient
-from dressi.ad.evaluate import evaluate
+from dressi.ad.graph.evaluate import evaluate
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.limits import NO_MATRIX, MatrixShape, profile
+from dressi.vk.plan.core.limits import NO_MATRIX, MatrixShape, profile
+from dressi.vk.plan.core.options import DEFAULT
 from dressi.vk.plan.lowering import tile_contractions
 from dressi.vk.plan.lowering.chains import is_chain, links_of
 from dressi.vk.plan.lowering.register_tiles import ProductLayout
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE, DESKTOP, INTEGRATED
-from dressi.vk.plan.options import DEFAULT
 from dressi.vk.plan.passes import schedule_contractions as passes
 from dressi.vk.plan.predict.stages import predict
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 from dressi.vk.run.shaders.pyglslang import compile_glsl, matrix_compiler
 
 SINGLE = replace(DEFAULT, cache_static=False)

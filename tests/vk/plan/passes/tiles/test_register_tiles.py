@@ -10,22 +10,22 @@ from graphs import check_values, program_of
 
 from dressi import FLOAT, VEC3, F, Variable, gradient
 from dressi.ad.contract.contraction import ContractFunction
-from dressi.ad.evaluate import evaluate
-from dressi.ad.program import Program
+from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.program import Program
+from dressi.ad.graph.traversal import topological_order
 from dressi.ad.transform.rewrite import replaced
-from dressi.ad.traversal import topological_order
 from dressi.config import config, shader_text
+from dressi.vk.plan.analysis.context import Target
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.context import Target
-from dressi.vk.plan.limits import profile
+from dressi.vk.plan.core.limits import profile
+from dressi.vk.plan.core.options import DEFAULT
+from dressi.vk.plan.core.substage import TiledCompute
 from dressi.vk.plan.lowering import tile_contractions
 from dressi.vk.plan.lowering.register_tiles import Layout, Packed, TiledContraction
 from dressi.vk.plan.model.records import CPU, DESKTOP, LAVAPIPE, SWIFTSHADER, TILER
 from dressi.vk.plan.model.schedules import Bind, Pack, Shuffle, Unroll
-from dressi.vk.plan.options import DEFAULT
 from dressi.vk.plan.predict.stages import predict
-from dressi.vk.plan.substage import TiledCompute
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 from dressi.vk.run.shaders.pyglslang import compile_glsl
 
 ROUNDINGS = 30 * 2.0**-24  # of the largest value

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from dressi import FLOAT, F, InputError, PlanError, PlanOptions, Variable, evaluate, gradient
-from dressi.ad.program import Program
+from dressi.ad.graph.program import Program
 from dressi.config import config, shader_text
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.limits import MatrixShape, profile
+from dressi.vk.plan.core.limits import MatrixShape, profile
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE, DESKTOP
 from dressi.vk.plan.model.schedules import (
     At,
@@ -24,7 +24,7 @@ from dressi.vk.plan.model.schedules import (
     Tensorize,
     Unroll,
 )
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 OPTIONS = PlanOptions(cache_static=False)
 ROUNDINGS = 30 * 2.0**-24  # of the largest value

@@ -9,20 +9,20 @@ from graphs import check_values, program_of
 
 from dressi import FLOAT, VEC3, F, Variable, gradient
 from dressi.ad.contract.contraction import ContractFunction
-from dressi.ad.evaluate import evaluate
+from dressi.ad.graph.evaluate import evaluate
 from dressi.ad.graph.index_map import Affine, IndexMap
-from dressi.ad.program import Program
-from dressi.ad.sub_graph import SubGraph
+from dressi.ad.graph.program import Program
+from dressi.ad.graph.sub_graph import SubGraph
 from dressi.config import config, shader_text
 from dressi.vk.plan.compiler import build_plan
-from dressi.vk.plan.limits import profile
+from dressi.vk.plan.core.limits import profile
+from dressi.vk.plan.core.options import DEFAULT
+from dressi.vk.plan.core.substage import TiledCompute
 from dressi.vk.plan.lowering.register_tiles import TiledContraction, tiled_in
 from dressi.vk.plan.model.records import CPU, DESKTOP
 from dressi.vk.plan.model.schedules import Reduce, Unroll
-from dressi.vk.plan.options import DEFAULT
 from dressi.vk.plan.predict.stages import predict
-from dressi.vk.plan.substage import TiledCompute
-from dressi.vk.run.executor import VulkanExecutor
+from dressi.vk.run.execution.executor import VulkanExecutor
 
 ROUNDINGS = 30 * 2.0**-24  # of the largest value
 EACH_STEP = replace(DEFAULT, cache_static=False)
