@@ -3,7 +3,7 @@
 import numpy as np
 
 from dressi import FLOAT, INT, VEC2, VEC3, VEC4, DressiAD, F, Variable, VType, gradient
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
 
 SIZE, BATCH = (7, 5), 2

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from dressi import F, Variable
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.types import FLOAT, VEC2, VEC3
 from dressi.render import HairBsdf, SkinBsdf, burley
 from dressi.render.io import write_json

@@ -34,7 +34,7 @@ from scipy import sparse
 from scipy_solver import STEP, Energy, levenberg_marquardt
 
 from dressi import Device, Variable, jvp
-from dressi.ad.graph.evaluate import Evaluator
+from dressi.ad.graph.evaluation import Evaluator
 from dressi.ad.least_squares import GaussNewton, LeastSquares, LevenbergMarquardt
 from dressi.render import Mesh, load_mesh
 from dressi.render.io import write_json

@@ -21,7 +21,7 @@ from problem import Problem, Run, options, run_program, solve
 from scipy.ndimage import gaussian_filter
 
 from dressi import F, Variable
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.least_squares import GaussNewton, Robust, huber
 
 FIT, SMOOTH = (10.0, 50.0), 0.1

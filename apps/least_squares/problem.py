@@ -13,7 +13,7 @@ import numpy as np
 from scipy_solver import Solution, Term, levenberg_marquardt
 
 from dressi import Device, DressiAD, Variable
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.least_squares import Energy, GaussNewton, LeastSquares, LevenbergMarquardt, Robust
 from dressi.render.io import write_json
 

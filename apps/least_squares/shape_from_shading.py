@@ -21,7 +21,7 @@ from images import NEIGHBOURS, Shaded, in_bounds, neighbour, save_pictures, shad
 from problem import Problem, options, run_program
 
 from dressi import F, Variable, least_squares
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 
 TINY = 1e-20
 """Keeps the length of a normal above 0 at the border of the image, where neighbours have depth 0."""

@@ -15,7 +15,7 @@ import mitsuba as mi
 import numpy as np
 
 from dressi import VEC3, Variable
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.render import Frame
 from dressi.render.io import write_json
 from dressi.render.shading.bsdf import HairBsdf

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from dressi import F, Variable
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.types import VEC3
 from dressi.ad.transform.gradient import gradient
 from dressi.render.strands.draw import draw_strands

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import GraphError
 from .graph import Variable
-from .graph.evaluate import Evaluator, evaluate, leaf_value
+from .graph.evaluation import Evaluator, evaluate, leaf_value
 from .transform.gradient import gradient, jvp
 
 

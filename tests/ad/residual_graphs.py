@@ -15,7 +15,7 @@ from random import Random
 import numpy as np
 
 from dressi import F, Variable, networks
-from dressi.ad.graph.evaluate import Evaluator
+from dressi.ad.graph.evaluation import Evaluator
 from dressi.ad.graph.traversal import topological_order
 from dressi.ad.graph.types import FLOAT, INT, MAT2, MAT3, VEC2, VEC3, VEC4, Domain, VType, broadcast
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from dressi import F, Variable, gradient, hvp
-from dressi.ad.graph.evaluate import Evaluator
+from dressi.ad.graph.evaluation import Evaluator
 
 Products = Callable[[Variable, Sequence[Variable], Sequence[Variable]], list[Variable]]
 

@@ -14,7 +14,7 @@ import pytest
 import dressi
 from dressi import FLOAT, INT, VEC3, VEC4, Access, F, GraphError
 from dressi.ad.graph import Function, PixelFunction, RasterFunction, ReduceFunction, ScatterFunction, Variable
-from dressi.ad.graph.evaluate import Evaluator, NumpyExecutor, evaluate
+from dressi.ad.graph.evaluation import Evaluator, NumpyExecutor, evaluate
 from dressi.ad.graph.program import Program
 from dressi.ad.graph.work import Work
 from dressi.ad.ops.image.draws import rasterize

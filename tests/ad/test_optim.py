@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dressi import FLOAT, INT, MAT3, VEC3, F, GaussNewton, GraphError, Variable, gradient, optim
-from dressi.ad.graph.evaluate import NumpyExecutor, evaluate
+from dressi.ad.graph.evaluation import NumpyExecutor, evaluate
 from dressi.ad.graph.program import Program
 from dressi.ad.transform.simplify import simplify
 

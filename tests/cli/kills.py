@@ -36,7 +36,7 @@ CODE = """
 from dressi.cli.core.interrupt import imports
 with imports():
     import dressi.render.fit.phases.remeshed as unfold
-    from dressi.render.fit.run import running
+    from dressi.render.fit import job as running
 running.SAVE_SECONDS = 0.02
 unfold.CELLS = 32  # of a grid for thumbnails
 from dressi.cli import main

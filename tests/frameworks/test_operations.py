@@ -8,7 +8,7 @@ from clip_scenes import TRIANGLE, Q, bilinear, halved, octahedron, perspective, 
 
 import dressi.numpy as dn
 from dressi import VEC2, VEC4, F, GraphError, InputError, Variable, gradient
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.frameworks.engine import Engine
 from dressi.render import hard_soft_ras
 

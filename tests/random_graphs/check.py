@@ -16,7 +16,7 @@ import pytest
 
 from dressi import DressiAD, DressiError, GraphError, PlanError, Variable, gradient, optim
 from dressi.ad.graph import Function
-from dressi.ad.graph.evaluate import Evaluator, NumpyExecutor, evaluate
+from dressi.ad.graph.evaluation import Evaluator, NumpyExecutor, evaluate
 from dressi.ad.graph.program import Program
 from dressi.ad.least_squares.objective import HISTORY
 from dressi.ad.ops.pixel import elementary

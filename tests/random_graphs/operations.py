@@ -16,7 +16,7 @@ import numpy as np
 
 from dressi import PixelFunction, Variable
 from dressi.ad import functional
-from dressi.ad.graph.evaluate import coordinates, values_at, with_tiles
+from dressi.ad.graph.evaluation import coordinates, values_at, with_tiles
 from dressi.ad.graph.index_map import BORDERS
 from dressi.ad.graph.types import FLOAT, INT, IVEC2, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4, Access, VType
 from dressi.ad.imaging.contract import FUNCTIONS

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dressi import GraphError, Variable, gradient, jvp, optim
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.index_map import BORDERS
 from dressi.ad.graph.program import Program
 from dressi.ad.graph.types import FLOAT, INT, IVEC3, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4

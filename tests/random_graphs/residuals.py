@@ -20,7 +20,7 @@ from residual_graphs import Dense, Drawn, depends, draw, flat, leaves, unflat
 from dressi import FLOAT, DressiAD, GaussNewton, LevenbergMarquardt, Variable, gradient, hvp, least_squares
 from dressi.ad import functional as F
 from dressi.ad import networks
-from dressi.ad.graph.evaluate import Evaluator
+from dressi.ad.graph.evaluation import Evaluator
 from dressi.ad.graph.traversal import topological_order
 from dressi.ad.least_squares import Energy, Jacobian, Kernel, Robust, diagonal
 from dressi.ad.least_squares.linear.direct import FEW

@@ -18,7 +18,7 @@ import dressi.render.io
 import dressi.render.mesh
 from dressi.ad.check import check_gradient
 from dressi.ad.graph import Function
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.traversal import topological_order
 from dressi.ad.transform.simplify import verify
 

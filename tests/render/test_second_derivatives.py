@@ -9,7 +9,7 @@ from render_examples import EXAMPLES
 from second_derivatives import differences, directions, forward, reverse, weighted, worst
 
 from dressi import FLOAT, IVEC3, VEC2, VEC3, F, GraphError, Variable, gradient, jvp
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.render import l2, lambert, list_leaf, poses, texture_colour, to_clip, vertex_normals
 from dressi.render.cameras import Camera, Cameras
 from dressi.render.forms.hard_soft_ras import FORMS, SOFT_FORMS, hard_soft_ras

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from random_graphs.residuals import check_residuals
 
 from dressi import DressiAD, F, LevenbergMarquardt, Variable, gradient
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
 from dressi.ad.graph.traversal import leaves
 from dressi.ad.graph.types import FLOAT, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4

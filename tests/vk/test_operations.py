@@ -19,8 +19,8 @@ from random_graphs.programs import EVERY, SUMS, random_program
 
 import dressi
 from dressi import DressiAD, F, GraphError, PlanError, Variable, gradient, sgd
-from dressi.ad.graph.evaluate import evaluate
-from dressi.ad.graph.evaluate import evaluate as meaning
+from dressi.ad.graph.evaluation import evaluate
+from dressi.ad.graph.evaluation import evaluate as meaning
 from dressi.ad.graph.program import Program
 from dressi.ad.graph.types import FLOAT, INT, IVEC2, IVEC3, MAT3, MAT4, VEC2, VEC3, VEC4
 from dressi.ad.ops.image.image import Gather

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dressi import FLOAT, VEC3, F, Variable, gradient, optim
-from dressi.ad.graph.evaluate import NumpyExecutor
+from dressi.ad.graph.evaluation import NumpyExecutor
 from dressi.ad.graph.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.vk.plan.core.options import BASELINE

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dressi import FLOAT, INT, VEC3, VEC4, DeviceError, DressiAD, F, GraphError, Variable, adam, gradient
-from dressi.ad.graph.evaluate import NumpyExecutor, evaluate
+from dressi.ad.graph.evaluation import NumpyExecutor, evaluate
 from dressi.ad.graph.program import Program
 from dressi.ad.least_squares.objective import HISTORY
 from dressi.ad.transform.simplify import simplify

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..graph import At, Function, PixelFunction, ReduceFunction, Variable
+from ..graph.evaluation import SubGraph
 from ..graph.index_map import IMAGE_AXES, Affine, IndexMap, wrapped
-from ..graph.sub_graph import SubGraph
 from ..graph.types import INT, Access, vector_type
 from ..ops.pixel.compare import equal, select
 from ..ops.pixel.hints import store

@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from ..graph import Variable
+from ..graph.evaluation import SubGraph
 from ..graph.index_map import Affine, IndexMap
-from ..graph.sub_graph import SubGraph
 from ..graph.traversal import leaves
 from ..graph.types import INT
 from ..ops.pixel.compare import equal, select

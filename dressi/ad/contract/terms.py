@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..graph import Domain, Variable
+from ..graph.evaluation import SubGraph
 from ..graph.index_map import Affine, IndexMap
-from ..graph.sub_graph import SubGraph
 from ..graph.types import VType
 from ..ops.pixel.arithmetic import Mul
 from .readers import FEW, Readers, readers

@@ -13,9 +13,9 @@ from ...errors import GraphError
 from ..contract.contraction import COMBINE, ContractFunction
 from ..contract.terms import shape_of
 from ..graph import Variable, user_line
+from ..graph.evaluation import SubGraph
 from ..graph.index_map import BORDERS, IMAGE_AXES, Affine, IndexMap
 from ..graph.names import cure
-from ..graph.sub_graph import SubGraph
 from ..graph.types import FLOAT, INT, whole
 from ..ops.image import activations
 from ..ops.pixel import arithmetic, compare, elementary, geometry, math, matrix, vector

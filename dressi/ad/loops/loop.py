@@ -18,7 +18,7 @@ import numpy as np
 
 from ...errors import GraphError
 from ..graph import Function, Variable
-from ..graph.evaluate import Evaluator
+from ..graph.evaluation import Evaluator
 from ..graph.traversal import rebuilt, structure, topological_order
 from ..graph.types import FLOAT, INT, Access, whole
 from ..graph.user_code import check_function, user_level

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...errors import GraphError, shown
 from ..graph import Variable
-from ..graph.evaluate import leaf_value
+from ..graph.evaluation import leaf_value
 from ..graph.types import FLOAT, vector_type
 from ..graph.user_code import check_function
 

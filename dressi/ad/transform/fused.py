@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..graph import At, PixelFunction, Variable
+from ..graph.evaluation import SubGraph
 from ..graph.program import Program
-from ..graph.sub_graph import SubGraph
 from ..graph.traversal import rebuilt, topological_order
 from ..graph.types import VType
 from ..ops.pixel.constant import constant_value

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..contract.contraction import ContractFunction
 from ..graph import Domain, Function, PixelFunction, ReduceFunction, ScatterFunction, Variable
-from ..graph.evaluate import coordinates
+from ..graph.evaluation import coordinates
 from ..graph.types import Access, vector_type
 from ..ops.image.lookup import Lookup
 from ..ops.image.reduce import Expand, zeros

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ... import Device, DressiAD, F, Variable, adam
-from ...ad.graph.evaluate import evaluate
+from ...ad.graph.evaluation import evaluate
 from ...ad.graph.types import FLOAT, IVEC3, VEC2, VEC3, Size, list_values
 from ...ad.optim import Clocked, Optimizer, clock, cosine, sgd
 from ...ad.transform.gradient import gradient

@@ -13,7 +13,7 @@ from scipy.ndimage import maximum_filter, minimum_filter
 
 from dressi.ad import functional as F
 from dressi.ad.graph import PixelFunction, Variable
-from dressi.ad.graph.evaluate import NumpyExecutor
+from dressi.ad.graph.evaluation import NumpyExecutor
 from dressi.ad.graph.program import Program
 from dressi.ad.graph.types import FLOAT, INT, IVEC3, VEC4, Access
 from dressi.vk.plan.core.limits import DeviceLimits

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable
-from ...ad.graph.evaluate import evaluate
+from ...ad.graph.evaluation import evaluate
 from ...ad.graph.types import FLOAT, MAT4, VEC3
 from ...errors import InputError
 from ..core.engine import Engine

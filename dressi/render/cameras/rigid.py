@@ -15,7 +15,7 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable
-from ...ad.graph.evaluate import Evaluator
+from ...ad.graph.evaluation import Evaluator
 from ...ad.graph.types import MAT3, MAT4, VEC3, VEC4, VType
 from ...errors import GraphError, InputError
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dressi import FLOAT, MAT3, VEC3, F, GraphError, Variable
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.index_map import Affine, IndexMap, wrapped, wrapped_glsl
 from dressi.ad.graph.program import Program
 from dressi.ad.imaging.contract import FUNCTIONS

@@ -15,7 +15,7 @@ from dressi.ad.expressions.count import as_written, count, fewest, shortest
 from dressi.ad.expressions.jacobian import Writer, component_of, jacobian_steps
 from dressi.ad.expressions.reader import Reader
 from dressi.ad.expressions.table import ONE, Table
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.ops.pixel.kinds import Pointwise
 from dressi.ad.transform.fused import fused
 from dressi.cli.commands import app

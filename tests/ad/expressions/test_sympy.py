@@ -5,7 +5,7 @@ import pytest
 from random_graphs.programs import random_outputs
 
 from dressi import F, Variable
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.traversal import topological_order
 
 sympy = pytest.importorskip("sympy")

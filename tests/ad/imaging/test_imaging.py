@@ -8,7 +8,7 @@ from scipy import ndimage, signal
 
 from dressi import FLOAT, VEC2, VEC3, F, GraphError, Variable
 from dressi.ad.check import check_gradient
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 
 
 @pytest.mark.parametrize("name", PIPELINES)

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from residual_graphs import Dense, Drawn, draw, flat, leaves, start, unflat
 
 from dressi import MAT2, F, GraphError, Variable, gradient, jvp, least_squares, networks
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.types import FLOAT, INT, MAT3, VEC2, VEC3
 from dressi.ad.least_squares import Energy, Jacobian, diagonal
 from dressi.ad.least_squares.linear import coarse

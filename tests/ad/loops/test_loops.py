@@ -5,7 +5,7 @@ import pytest
 
 from dressi import FLOAT, VEC2, F, GraphError, Variable, gradient
 from dressi.ad.check import check_gradient
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
 from dressi.ad.loops.loop import After, Recomputed, longest_loop, with_checkpoints, written_out
 from dressi.ad.loops.parts import Schedule

@@ -12,7 +12,7 @@ import dressi
 from dressi import FLOAT, INT, VEC2, VEC3, DressiAD, F, GraphError, InputError, Variable, adamw, networks
 from dressi.ad.check import check_gradient
 from dressi.ad.graph import Variable as Leaf
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
 from dressi.ad.networks.safetensors import TYPES
 from dressi.ad.transform.gradient import gradient

@@ -13,7 +13,7 @@ from PIL import Image
 
 from dressi import F, GraphError, gradient, jvp
 from dressi.ad.graph import At, DrawFunction, Function, ScatterFunction, Variable
-from dressi.ad.graph.evaluate import Evaluator, evaluate, with_tiles
+from dressi.ad.graph.evaluation import Evaluator, evaluate, with_tiles
 from dressi.ad.graph.traversal import topological_order
 from dressi.ad.graph.types import FLOAT, INT, IVEC2, IVEC3, MAT2, MAT3, VEC2, VEC3, VEC4, Access
 from dressi.ad.loops.loop import LoopFunction

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from dressi import DressiAD, F, GraphError, LevenbergMarquardt, Variable, adam, gradient, jvp, least_squares
 from dressi.ad.check import check_gradient
 from dressi.ad.contract.contraction import ContractFunction
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.index_map import Affine
 from dressi.ad.graph.traversal import topological_order
 from dressi.ad.graph.types import FLOAT, INT, IVEC2, IVEC3, LIST_WIDTH, VEC3, VEC4

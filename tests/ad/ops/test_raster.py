@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dressi import FLOAT, INT, IVEC3, VEC2, VEC4, Access, F, GraphError, Variable, gradient
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
 from dressi.ad.ops.image.draws import rasterize
 from dressi.ad.transform.simplify import simplify, verify

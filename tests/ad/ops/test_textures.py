@@ -9,7 +9,7 @@ from texels import WRAP, bilinear
 
 from dressi import FLOAT, INT, VEC2, VEC3, F, GraphError, Variable, VType, gradient
 from dressi.ad.check import check_gradient
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
 from dressi.ad.ops.image.resize import Resize
 from dressi.ad.ops.texture.sample import mip_sizes

@@ -14,7 +14,7 @@ import dressi.render
 from dressi import FLOAT, INT, MAT3, VEC2, VEC3, F, GraphError, gradient, hvp, jvp
 from dressi.ad.check import check_gradient
 from dressi.ad.graph import Function, PixelFunction, Variable
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
 from dressi.ad.graph.traversal import leaves, topological_order
 from dressi.ad.ops.pixel.kinds import Shortcut

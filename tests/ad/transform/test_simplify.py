@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dressi import FLOAT, INT, MAT2, VEC2, VEC3, F, GraphError, gradient
 from dressi.ad.graph import Function, Variable
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
 from dressi.ad.graph.traversal import topological_order
 from dressi.ad.ops.image.lookup import ScatterAdd

@@ -19,7 +19,7 @@ from problem import Problem
 from scipy_solver import Energy, levenberg_marquardt
 
 from dressi import F, InputError, Variable, gradient, jvp, least_squares
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.render import Mesh, load_mesh, primitives
 
 TINY = 1e-30

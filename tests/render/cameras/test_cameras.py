@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 
 from dressi import DressiAD, F, GraphError, InputError, Variable, optim
 from dressi.ad.check import check_gradient
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.types import FLOAT, IVEC3, MAT3, MAT4, VEC2, VEC3, VEC4
 from dressi.render import exp_so3, hard_soft_ras, l2, list_leaf, primitives, render, ring, to_clip
 from dressi.render.cameras import camera as i

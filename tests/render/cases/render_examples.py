@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from dressi import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4, F, Variable
 from dressi.ad.graph import Function
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.transform.fused import Whole
 from dressi.render.core.lists import list_leaf
 from dressi.render.drawing import point

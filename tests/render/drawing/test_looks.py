@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dressi import FLOAT, MAT4, VEC2, VEC3, DressiAD, F, InputError, Variable, adam
 from dressi.ad.check import check_gradient
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.config import shader_text
 from dressi.render import Bsdf, Camera, Cameras, Environment, Material, Mesh, Node, Scene, render, ring
 from dressi.render.core.materials import MaterialKind, Parameter, Placement

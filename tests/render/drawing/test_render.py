@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dressi import DressiAD, F, GraphError, InputError, Variable, gradient
 from dressi.ad.check import check_gradient
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.types import FLOAT, MAT4, VEC3, list_image
 from dressi.render import Environment, Material, StrandGeometry, hard_soft_ras, poses, primitives, render
 from dressi.render.cameras.camera import Camera, Cameras

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from dressi import F, InputError, Variable, gradient
 from dressi.ad.check import check_gradient
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.types import FLOAT, MAT4, VEC3, list_image, list_size, list_values
 from dressi.render import Camera, Environment, Material, Mesh, Shadow, TriangleGeometry, primitives, render
 from dressi.render.core.lists import list_leaf

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dressi.ad.check import check_gradient
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.least_squares import Energy
 from dressi.errors import InputError
 from dressi.render import Camera, Cameras, Mesh, primitives

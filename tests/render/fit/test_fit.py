@@ -15,7 +15,7 @@ from reference import disc
 from tiny_fits import unit_scene
 
 from dressi import FLOAT, VEC3, DressiAD, InputError, Variable, optim
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.config import shader_text
 from dressi.render import Camera, Cameras, DirectionalLight, Material, Mesh, Node, Scene, iou, load_mesh
 from dressi.render.cameras.views import held_out_ring, ring

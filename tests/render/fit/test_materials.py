@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dressi import DressiAD, GraphError, InputError, gradient
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.config import shader_text
 from dressi.render import DirectionalLight, Environment, Mesh, PointLight, primitives, psnr, render, ring
 from dressi.render.core.materials import GLTF

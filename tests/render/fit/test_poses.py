@@ -14,7 +14,7 @@ from scipy.spatial.transform import Rotation
 from tiny_fits import unit_scene
 
 from dressi import DressiAD, InputError
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.engines import default_engine
 from dressi.render import Camera, Cameras, Mesh, render, ring
 from dressi.render.cameras.alignment import Similarity, align, pose_errors, turns

@@ -12,7 +12,7 @@ from tiny_fits import unit_scene
 
 from dressi import IVEC3, VEC3, DressiAD, InputError
 from dressi.ad.check import check_gradient
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.cli.fitting.request import Request
 from dressi.render import Cameras, chamfer, list_leaf, load_mesh, load_scene, ring, srgb_to_linear, to_clip
 from dressi.render.cameras.pose import matrices_leaf

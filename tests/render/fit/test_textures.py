@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.ndimage import binary_dilation, distance_transform_edt, gaussian_filter
 
 from dressi import DressiAD, F, Variable, gradient
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.types import FLOAT, list_image, list_values
 from dressi.render import Camera, Cameras, Light, Mesh, linear_to_srgb, psnr, ring
 from dressi.render.fit import Observations, draw, photo_dataset

@@ -15,7 +15,7 @@ import soft_cases as sc
 from numpy.testing import assert_allclose
 
 from dressi import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4, F, GraphError, InputError, Variable, gradient
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text

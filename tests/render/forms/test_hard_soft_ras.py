@@ -31,7 +31,7 @@ from render_examples import EXAMPLES
 from test_surface import SIDES, check_texture_gradient
 
 from dressi import FLOAT, VEC3, DressiAD, F, InputError, Variable, gradient
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.traversal import topological_order
 from dressi.render import Camera, Cameras, Mesh, hard_soft_ras, list_leaf, render
 from dressi.render.fit import FitRound, draw

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from dressi import DressiAD, F, InputError, PlanOptions, adam, gradient
 from dressi.ad.check import check_gradient
 from dressi.ad.graph import Variable, as_variable
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
 from dressi.ad.graph.traversal import topological_order
 from dressi.ad.graph.types import FLOAT, INT, IVEC3, VEC2, VEC3, list_values

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from soft_cases import Case
 
 from dressi import FLOAT, INT, IVEC3, VEC3, VEC4, F, GraphError, Variable, gradient
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.render.forms.edges.around_edges import face_planes
 from dressi.render.forms.edges.edge_list import edges_of
 from dressi.render.forms.edges.seams import (

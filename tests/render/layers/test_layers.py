@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from dressi import F, InputError, Variable, adam
 from dressi.ad.check import check_gradient
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
 from dressi.ad.graph.types import FLOAT, IVEC3, MAT4, VEC3, VEC4, list_image, list_size
 from dressi.ad.transform.gradient import gradient, total

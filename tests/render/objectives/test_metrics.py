@@ -9,7 +9,7 @@ from scipy.ndimage import gaussian_filter
 
 from dressi import FLOAT, VEC3, InputError, Variable, gradient, networks
 from dressi.ad.check import check_gradient
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
 from dressi.render import charbonnier, multiscale_structural_similarity, primitives, structural_similarity
 from dressi.render.fit import FitOptions

@@ -9,7 +9,7 @@ from scipy.sparse.linalg import spsolve
 
 from dressi import F, GraphError, InputError, Variable, gradient, optim
 from dressi.ad.check import check_gradient
-from dressi.ad.graph.evaluate import NumpyExecutor, evaluate
+from dressi.ad.graph.evaluation import NumpyExecutor, evaluate
 from dressi.ad.graph.program import Program
 from dressi.ad.graph.traversal import leaves
 from dressi.ad.graph.types import FLOAT, VEC3, list_image, list_size

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from dressi import FLOAT, VEC2, VEC3, DressiAD, F, InputError, Variable
 from dressi.ad.check import check_gradient
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.render import Camera, Environment, Mesh, MonteCarloEnvironment, Shadow, primitives, render
 from dressi.render.core.materials import MaterialKind, Parameter
 from dressi.render.scene.scene import Node, Scene

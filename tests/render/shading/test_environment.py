@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from dressi import FLOAT, INT, MAT3, VEC3, DressiAD, F, GraphError, InputError, Variable, adam, gradient
 from dressi.ad.check import check_gradient
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text

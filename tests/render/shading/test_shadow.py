@@ -5,7 +5,7 @@ import pytest
 
 from dressi import FLOAT, IVEC3, VEC3, F, InputError, Variable
 from dressi.ad.check import check_gradient
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.render import Camera, DirectionalLight, Mesh, Node, Scene, Shadow, list_leaf, primitives, render
 from dressi.render.mesh import Material
 from dressi.render.shading.shadows import Occluders, ShadowMap

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from dressi import FLOAT, VEC3, DressiAD, F, InputError, Variable, adam, gradient
 from dressi.ad.check import check_gradient
 from dressi.ad.graph import AccumulateFunction
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.traversal import topological_order
 from dressi.ad.sums import FragmentScatter
 from dressi.config import shader_text

@@ -12,7 +12,7 @@ from trimesh.triangles import closest_point
 
 from dressi import F, InputError, Variable, gradient
 from dressi.ad.check import check_gradient
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.types import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4, list_image, list_size
 from dressi.render import Camera, Mesh, hard_soft_ras, list_leaf, primitives, to_clip
 from dressi.render.mesh.queries import SurfaceDistance, sample_surface

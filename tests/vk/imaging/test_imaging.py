@@ -5,7 +5,7 @@ import pytest
 from pipelines import PIPELINES
 
 from dressi import FLOAT, DressiAD, F, PlanOptions, Variable, adam, gradient
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text

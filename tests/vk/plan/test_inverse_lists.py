@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 from dressi import FLOAT, INT, IVEC2, MAT2, VEC3, DressiAD, F, InputError, Variable, gradient, sgd
 from dressi.ad.graph import Domain, ReduceFunction
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
 from dressi.ad.transform.rewrite import replaced
 from dressi.ad.transform.simplify import simplify

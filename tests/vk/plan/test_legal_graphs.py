@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dressi import FLOAT, MAT3, MAT4, VEC2, VEC3, DressiAD, F, PlanError, Variable, adam, gradient
-from dressi.ad.graph.evaluate import NumpyExecutor
+from dressi.ad.graph.evaluation import NumpyExecutor
 from dressi.ad.graph.program import Program
 from dressi.config import shader_text
 from dressi.vk.plan.analysis.context import Target, Uses

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dressi import FLOAT, INT, F, PixelFunction, PlanError, Variable, gradient
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.vk.run.execution.executor import VulkanExecutor

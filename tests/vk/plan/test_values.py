@@ -9,7 +9,7 @@ import pytest
 from graphs import optimising
 
 from dressi import FLOAT, INT, VEC3, DressiAD, F, GraphError, InputError, Variable, adam, gradient, jvp, sgd
-from dressi.ad.graph.evaluate import evaluate as meaning
+from dressi.ad.graph.evaluation import evaluate as meaning
 from dressi.ad.graph.traversal import leaves
 from dressi.ad.least_squares.objective import HISTORY
 from dressi.ad.optim import Clocked, clock, exponential, per_parameter

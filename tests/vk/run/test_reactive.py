@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from dressi import FLOAT, VEC3, VEC4, DressiAD, F, PlanError, Variable, adam, gradient
-from dressi.ad.graph.evaluate import NumpyExecutor, evaluate
+from dressi.ad.graph.evaluation import NumpyExecutor, evaluate
 from dressi.ad.graph.program import Program
 from dressi.ad.least_squares.objective import HISTORY
 from dressi.vk.plan.core.options import DEFAULT, PlanOptions

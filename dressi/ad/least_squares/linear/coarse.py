@@ -19,7 +19,7 @@ import numpy as np
 from ....errors import GraphError
 from ... import functional as F
 from ...graph import Function, Variable
-from ...graph.evaluate import evaluate
+from ...graph.evaluation import evaluate
 from ...graph.traversal import topological_order
 from ...graph.types import FLOAT, INT, VType
 from ...optim.optimizer import VANISHED, State, state_leaf

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...graph import At, Domain, PixelFunction, Variable, domain_of
-from ...graph.evaluate import values_at
+from ...graph.evaluation import values_at
 from ...graph.index_map import BORDERS, Affine, IndexMap, mirror_period, wrapped
 from ...graph.traversal import topological_order
 from ...graph.types import INT, IVEC2, Access, Size

@@ -25,7 +25,7 @@ from ...graph import (
     Variable,
     as_variable,
 )
-from ...graph.sub_graph import SubGraph
+from ...graph.evaluation import SubGraph
 from ...graph.traversal import reached, topological_order
 from ...graph.types import FLOAT, INT, IVEC3, VEC4, Access, Size, VType, size_of
 from .texels import fetch

@@ -9,8 +9,8 @@ import numpy as np
 
 from ...contract.contraction import ContractFunction
 from ...graph import Domain, ScatterFunction, Variable, domain_of
+from ...graph.evaluation import SubGraph
 from ...graph.index_map import Affine, IndexMap
-from ...graph.sub_graph import SubGraph
 from ...graph.types import FLOAT, INT, IVEC2, Size, broadcast, size_of
 from ..pixel.arithmetic import total
 from ..pixel.compare import equal, select

@@ -6,7 +6,7 @@ from typing import Any
 
 from ....errors import GraphError
 from ...graph import Function, Variable
-from ...graph.check_snippet import check_snippet
+from ...graph.program import check_snippet
 from .constant import Like, operands
 
 __all__ = ["apply"]

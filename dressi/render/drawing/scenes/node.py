@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ....ad.graph import Variable
-from ....ad.graph.evaluate import known_value
+from ....ad.graph.evaluation import known_value
 from ....ad.graph.types import IVEC3, MAT4, VEC3, list_image
 from ....errors import InputError
 from ...forms.edges.edge_list import vertex_places

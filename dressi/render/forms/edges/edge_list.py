@@ -13,7 +13,7 @@ import numpy as np
 
 from ....ad import functional as F
 from ....ad.graph import Domain, PixelFunction, Variable
-from ....ad.graph.evaluate import known_value
+from ....ad.graph.evaluation import known_value
 from ....ad.graph.types import INT, IVEC2, IVEC3, IVEC4, VEC4, Access, Size
 from ....ad.ops.pixel.kinds import shortcut
 from ....ad.transform.fused import fused

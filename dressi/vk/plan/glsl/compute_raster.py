@@ -153,7 +153,8 @@ def _of_pixel(w: Writer, f: RasterFunction) -> tuple[list[str], list[str]]:
                 w.emit(g)
         for g in needed(graph.functions, graph.roots, {g.output for g in shared}):
             w.emit(g, actual)
-        own, *keep = (w.value(actual.get(v, v)) for v in graph.roots)
+        roots: tuple[Variable, ...] = graph.roots
+        own, *keep = [w.value(actual.get(v, v)) for v in roots]
         w.lines.append(
             f"float own_depth = {' || '.join(f'{k} == 0.0' for k in keep)} ? 1.0 : {own};"
             if keep

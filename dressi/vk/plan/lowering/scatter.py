@@ -33,7 +33,7 @@ from ....ad.graph import (
     ScatterFunction,
     Variable,
 )
-from ....ad.graph.evaluate import evaluate
+from ....ad.graph.evaluation import evaluate
 from ....ad.graph.program import Program
 from ....ad.graph.snippet import LOST, add_compensated
 from ....ad.graph.traversal import rebuilt, topological_order

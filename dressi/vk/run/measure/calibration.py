@@ -23,7 +23,7 @@ import numpy as np
 
 from ....ad import functional as F
 from ....ad.graph import Variable
-from ....ad.graph.evaluate import NumpyExecutor
+from ....ad.graph.evaluation import NumpyExecutor
 from ....ad.graph.program import Program
 from ....ad.graph.types import FLOAT, INT, VEC2, VEC4, Size, VType
 from ....errors import DeviceLostError, DressiError

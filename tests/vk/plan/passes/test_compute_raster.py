@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dressi import FLOAT, IVEC3, VEC4, F, PlanOptions, Variable
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
 from dressi.vk.plan import compiler
 from dressi.vk.plan.core.substage import ComputeRaster

@@ -7,7 +7,7 @@ import pytest
 
 from dressi import FLOAT, INT, IVEC2, IVEC3, MAT3, VEC2, VEC3, VEC4, F, PixelFunction, PlanError, Variable
 from dressi.ad.graph import RasterFunction
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dressi import FLOAT, IVEC2, IVEC3, VEC2, VEC3, VEC4, F, Variable, adam, gradient
-from dressi.ad.graph.evaluate import NumpyExecutor
+from dressi.ad.graph.evaluation import NumpyExecutor
 from dressi.ad.graph.program import Program
 from dressi.ad.least_squares.objective import Objective
 from dressi.ad.transform.simplify import simplify

@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 from dressi import F, PlanError, ReduceFunction, Variable, gradient
 from dressi.ad.contract.contraction import ContractIndex
 from dressi.ad.graph import ScatterFunction
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
 from dressi.ad.graph.types import FLOAT, INT, IVEC2, MAT3, VEC2, VEC3, VEC4, Access
 from dressi.ad.ops.image.extremes import ReduceMax, ReduceMin

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dressi import FLOAT, INT, MAT2, VEC2, VEC4, Device, DressiAD, F, PlanOptions, Variable, gradient, jvp
 from dressi.ad.graph import ScatterFunction
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
 from dressi.ad.graph.types import list_image, list_size
 from dressi.ad.ops.image.lookup import ScatterAdd

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dressi import FLOAT, INT, MAT3, VEC2, VEC3, VEC4, F, PlanError, Variable, gradient
-from dressi.ad.graph.evaluate import NumpyExecutor, evaluate
+from dressi.ad.graph.evaluation import NumpyExecutor, evaluate
 from dressi.ad.graph.program import Program
 from dressi.ad.transform.simplify import simplify
 from dressi.cli.bench.meshes import load

@@ -7,7 +7,7 @@ import pytest
 from graphs import check_values, program_of
 
 from dressi import FLOAT, F, ShaderError, Variable, gradient
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.core.limits import NO_MATRIX, MatrixShape, profile

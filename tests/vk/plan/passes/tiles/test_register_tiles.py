@@ -10,7 +10,7 @@ from graphs import check_values, program_of
 
 from dressi import FLOAT, VEC3, F, Variable, gradient
 from dressi.ad.contract.contraction import ContractFunction
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
 from dressi.ad.graph.traversal import topological_order
 from dressi.ad.transform.rewrite import replaced

@@ -9,10 +9,9 @@ from graphs import check_values, program_of
 
 from dressi import FLOAT, VEC3, F, Variable, gradient
 from dressi.ad.contract.contraction import ContractFunction
-from dressi.ad.graph.evaluate import evaluate
+from dressi.ad.graph.evaluation import SubGraph, evaluate
 from dressi.ad.graph.index_map import Affine, IndexMap
 from dressi.ad.graph.program import Program
-from dressi.ad.graph.sub_graph import SubGraph
 from dressi.config import config, shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.core.limits import profile
