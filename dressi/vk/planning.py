@@ -11,7 +11,8 @@ from typing import Any, NoReturn
 from ..ad.graph import Variable
 from ..ad.graph.program import Part, Procedure, Program
 from ..ad.least_squares.objective import Objective
-from ..ad.loops.parts import has_loops, in_parts
+from ..ad.loops.loop import has_loops
+from ..ad.loops.parts import in_parts
 from ..ad.optim.optimizer import Optimizer
 from ..errors import InputError
 from .plan.compiler import build_plan

@@ -19,6 +19,7 @@ import numpy as np
 from ...errors import GraphError
 from ..graph import Function, Variable
 from ..graph.evaluation import Evaluator
+from ..graph.program import Program
 from ..graph.traversal import rebuilt, structure, topological_order
 from ..graph.types import FLOAT, INT, Access, whole
 from ..graph.user_code import check_function, user_level
@@ -29,6 +30,7 @@ from ..ops.pixel.constant import Constant, Like, operands
 from ..ops.pixel.hints import Later, store
 from ..ops.pixel.kinds import AliasBeside
 from ..transform.gradient import backward, jvp, vjp
+from ..transform.simplify import simplify
 
 __all__ = ["checkpoint", "loop"]
 
@@ -294,6 +296,19 @@ def with_checkpoints(root: Variable, checkpoints: int) -> Variable:
 
 
 # ---- without repetition
+def has_loops(program: Program) -> bool:
+    return any(isinstance(f, LoopFunction) for f in program.functions)
+
+
+def without_loops(program: Program) -> Program:
+    """The program with all bodies written out; itself where it has no loop."""
+    if not has_loops(program):
+        return program
+    new = dict(zip(program.roots, written_out(program.roots), strict=True))
+    outputs = {name: new[v] for name, v in program.outputs.items()}
+    return simplify(Program(outputs, tuple((leaf, new[v]) for leaf, v in program.updates)))
+
+
 def written_out(roots: Sequence[Variable]) -> list[Variable]:
     """The same values with no node of a loop: bodies are written ``count`` times."""
     known: dict[Variable, Variable] = {}

@@ -22,20 +22,7 @@ from ..ops.pixel.compare import select
 from ..ops.pixel.constant import Constant
 from ..transform.rewrite import substitute
 from ..transform.simplify import simplify
-from .loop import LoopFunction, Reversed, Segment, formal, written_out
-
-
-def has_loops(program: Program) -> bool:
-    return any(isinstance(f, LoopFunction) for f in program.functions)
-
-
-def without_loops(program: Program) -> Program:
-    """The program with all bodies written out; itself where it has no loop."""
-    if not has_loops(program):
-        return program
-    new = dict(zip(program.roots, written_out(program.roots), strict=True))
-    outputs = {name: new[v] for name, v in program.outputs.items()}
-    return simplify(Program(outputs, tuple((leaf, new[v]) for leaf, v in program.updates)))
+from .loop import LoopFunction, Reversed, Segment, formal
 
 
 def in_parts(program: Program) -> Procedure:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.ndimage import distance_transform_edt, sobel
+import scipy
 
 from ...ad import functional as F
 from ...ad.graph import Variable
@@ -37,7 +37,7 @@ def outline_distances(coverage: np.ndarray) -> np.ndarray:
     found = np.empty(mask.shape)
     for part in (mask, ~mask):
         row, column = np.nonzero(part)
-        nearest = distance_transform_edt(part, return_distances=False, return_indices=True)
+        nearest = scipy.ndimage.distance_transform_edt(part, return_distances=False, return_indices=True)
         assert isinstance(nearest, np.ndarray)
         y, x = nearest[:, row, column]
         square = y * (coverage.shape[1] + 1) + x
@@ -63,7 +63,7 @@ def _outline(coverage: np.ndarray) -> list[np.ndarray]:
     """The outline in each square of four centres, ((H - 1) (W - 1), 4) float32: row and column of the start of a segment, and its
     extent; NaN without one. A second list is that of squares of which opposite corners are covered, if there are some."""
     inside, part = coverage >= 0.5, (coverage > 0) & (coverage < 1)
-    slopes = [-sobel(coverage, axis, mode="nearest") for axis in (0, 1)]
+    slopes = [-scipy.ndimage.sobel(coverage, axis, mode="nearest") for axis in (0, 1)]
     size, width = coverage.size, coverage.shape[1]
     points, outward = np.full((2 * size, 2), np.nan), np.zeros((2 * size, 2))
     # A point between each pixel and the next one in its row, then in its column, if one of them is covered.

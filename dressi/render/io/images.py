@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import scipy
 from PIL import Image
-from scipy import sparse
 
 from ...errors import InputError, shown, warn
 from ..surface.color import linear_to_srgb, srgb_to_linear
@@ -342,7 +342,7 @@ def resize(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     return np.ascontiguousarray(out.reshape((size[1], size[0]) + image.shape[2:]), dtype=image.dtype)
 
 
-def _weights(source: int, target: int) -> sparse.csr_matrix:
+def _weights(source: int, target: int) -> scipy.sparse.csr_matrix:
     """(target, source) rows that sum to 1."""
     if target >= source:
         place = np.clip((np.arange(target) + 0.5) * source / target - 0.5, 0, source - 1)
@@ -350,14 +350,14 @@ def _weights(source: int, target: int) -> sparse.csr_matrix:
         high = np.minimum(low + 1, source - 1)
         fraction = place - low
         row = np.arange(target)
-        return sparse.csr_matrix(
+        return scipy.sparse.csr_matrix(
             (np.concatenate([1 - fraction, fraction]), (np.tile(row, 2), np.concatenate([low, high]))),
             shape=(target, source),
         )
     edges = np.arange(target + 1) * source / target
     cells = np.arange(source)
     overlap = np.minimum(edges[1:, None], cells + 1) - np.maximum(edges[:-1, None], cells)
-    return sparse.csr_matrix(np.maximum(overlap, 0) * (target / source))
+    return scipy.sparse.csr_matrix(np.maximum(overlap, 0) * (target / source))
 
 
 # Environment maps from files: light from all directions, as an equirectangular picture.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import astuple, dataclass
 
 import numpy as np
-from scipy.ndimage import map_coordinates
+import scipy
 
 from dressi.errors import InputError
 from dressi.render.cameras import Camera
@@ -89,7 +89,7 @@ class Undistortion:
         """(H, W) or (H, W, C) by linear interpolation between pixel centres; 0 where nothing is seen."""
         channels = image.reshape(*self.inside.shape, -1)
         planes = [
-            map_coordinates(channels[..., c], self.place, order=1, mode="nearest") * self.inside
+            scipy.ndimage.map_coordinates(channels[..., c], self.place, order=1, mode="nearest") * self.inside
             for c in range(channels.shape[-1])
         ]
         return np.stack(planes, axis=-1).reshape(image.shape)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from dressi.errors import InputError, KnownAttributes, warn
 from dressi.figures import Figures
@@ -287,12 +287,12 @@ class Mesh(KnownAttributes, Figures):
         """Number of connected components; see `components`."""
         return int(self.parts().max()) + 1 if len(self.faces) else 0
 
-    def averaging(self) -> sparse.csr_array:
+    def averaging(self) -> scipy.sparse.csr_array:
         """(V, V) sparse matrix that takes the mean of each vertex's neighbours."""
         offsets, near = self.neighbours()
         counts = np.diff(offsets)
         weights = np.repeat(1 / np.maximum(counts, 1), counts)
-        return sparse.csr_array((weights, near, offsets), shape=(len(counts),) * 2)
+        return scipy.sparse.csr_array((weights, near, offsets), shape=(len(counts),) * 2)
 
     def is_closed(self) -> bool:
         """Whether each edge belongs to exactly two faces, which run through it in opposite directions."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.spatial import KDTree
+import scipy
 
 from .mesh import Mesh
 from .rows import cross, ranges
@@ -153,7 +153,7 @@ class SurfaceDistance:
         counts = np.ceil(count * areas / areas.sum()).astype(int)
         self.mesh = mesh
         self._face = np.repeat(np.arange(len(counts)), np.maximum(counts, 1))
-        self._tree = KDTree(_points_on(mesh, self._face, np.random.default_rng(0)))
+        self._tree = scipy.spatial.KDTree(_points_on(mesh, self._face, np.random.default_rng(0)))
 
     def distances(self, points: np.ndarray, *, most: float = np.inf) -> np.ndarray:
         """(...) unsigned distances of points (..., 3), at most ``most``."""

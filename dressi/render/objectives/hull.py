@@ -7,7 +7,7 @@ views is the baseline for fits from silhouettes: a better fit has used more than
 from __future__ import annotations
 
 import numpy as np
-from scipy.ndimage import binary_dilation, distance_transform_edt, label
+import scipy
 
 from ...errors import InputError
 from ..cameras import Camera, Cameras
@@ -124,7 +124,7 @@ def estimate_bounds(
     if not inside.any():
         return np.stack([center - typical, center + typical])
     # Parts within a cell of each other belong together: thin ones fall between the points of a coarse grid.
-    near = binary_dilation(inside.reshape((grid,) * 3), np.ones((3, 3, 3)))
+    near = scipy.ndimage.binary_dilation(inside.reshape((grid,) * 3), np.ones((3, 3, 3)))
     points, cell = points[inside & _largest(near).reshape(-1)], 2 * half / grid
     return np.stack([points.min(0) - cell, points.max(0) + cell])
 
@@ -206,7 +206,7 @@ def labelled(mask: np.ndarray, structure: np.ndarray | None = None) -> tuple[np.
     """The numbers of the connected parts of a bool array, from 1 on, 0 outside; and the size of each
     number."""
     number = np.zeros(mask.shape, dtype=np.int32)
-    label(mask, structure, output=number)
+    scipy.ndimage.label(mask, structure, output=number)
     return number, np.bincount(number.reshape(-1))
 
 
@@ -248,7 +248,7 @@ def _silhouette(
     # Most rays miss the hull. Between samples a cell of the coarse grid apart a ray passes no cell but theirs
     # and their neighbours.
     coarse = grid.reshape(len(grid) // _POOL, _POOL, len(grid) // _POOL, _POOL, -1, _POOL).max((1, 3, 5))
-    near_hull = binary_dilation(coarse > 0, np.ones((3, 3, 3)))
+    near_hull = scipy.ndimage.binary_dilation(coarse > 0, np.ones((3, 3, 3)))
     apart = int(np.ceil(3**0.5 * len(coarse)))
     pixels = pixels[cells(near_hull, pixels, apart)[1].any(axis=1)]
     # From coarse to fine: few samples decide most covered pixels; only the rest is sampled densely.
@@ -298,7 +298,9 @@ def _kinds(
 def _distances(mask: np.ndarray) -> np.ndarray:
     """(H + 2, W + 2) pixels to the nearest one that is set or outside the image: what is outside is
     unknown."""
-    return np.asarray(distance_transform_edt(~np.pad(mask, 1, constant_values=True)), dtype=np.float32)
+    return np.asarray(
+        scipy.ndimage.distance_transform_edt(~np.pad(mask, 1, constant_values=True)), dtype=np.float32
+    )
 
 
 def _samples(cameras: Cameras, bounds: np.ndarray, step: float) -> int:

@@ -30,7 +30,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from ...ad import optim
 from ...ad.graph import Variable
@@ -79,8 +79,8 @@ def spread(mesh: Adjacency, strength: float) -> Spread:
     if not 0 <= strength < np.inf:
         raise InputError(f"the strength of the spread is a number from 0 on, not {strength}")
     weights = mesh.weights.array
-    own = sparse.diags_array(1 + strength * weights.sum(1))
-    system = sparse.csr_array(own - strength * weights)
+    own = scipy.sparse.diags_array(1 + strength * weights.sum(1))
+    system = scipy.sparse.csr_array(own - strength * weights)
     factors = partitioned_inverse(system, levels(system))
     return Spread(system, tuple(sparse_matrix(f, f"spread {k}") for k, f in enumerate(factors)))
 
@@ -156,12 +156,12 @@ def partitioned_inverse(system: Matrix, blocks: Sequence[Sequence[np.ndarray]]) 
         here[np.concatenate(level)] = 1
         alive -= here
         inverse = _scattered(level, [np.linalg.inv(rest[b][:, b].toarray()) for b in level], count)
-        across = sparse.csr_array(inverse @ rest @ sparse.diags_array(alive))  # G
-        down.append(_pruned(inverse + sparse.diags_array(1 - here) - across.T))
+        across = scipy.sparse.csr_array(inverse @ rest @ scipy.sparse.diags_array(alive))  # G
+        down.append(_pruned(inverse + scipy.sparse.diags_array(1 - here) - across.T))
         if alive.any():
-            up.append(_pruned(sparse.eye_array(count) - across))
-            remaining = sparse.diags_array(alive)
-            rest = sparse.csr_array(remaining @ rest @ remaining - remaining @ rest @ across)
+            up.append(_pruned(scipy.sparse.eye_array(count) - across))
+            remaining = scipy.sparse.diags_array(alive)
+            rest = scipy.sparse.csr_array(remaining @ rest @ remaining - remaining @ rest @ across)
     return down + up[::-1]
 
 
@@ -169,7 +169,7 @@ def _scattered(level: Sequence[np.ndarray], inverses: Sequence[np.ndarray], coun
     rows = np.concatenate([np.repeat(b, len(b)) for b in level])
     columns = np.concatenate([np.tile(b, len(b)) for b in level])
     values = np.concatenate([inverse.reshape(-1) for inverse in inverses])
-    return sparse.csr_array((values, (rows, columns)), shape=(count, count))
+    return scipy.sparse.csr_array((values, (rows, columns)), shape=(count, count))
 
 
 def _pruned(matrix: Matrix) -> Matrix:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.ndimage import correlate1d, distance_transform_edt
-from scipy.spatial import KDTree
+import scipy
 
 from ...errors import InputError
 from ..mesh import Mesh
@@ -65,7 +64,12 @@ def interior(masks: np.ndarray, targets: np.ndarray, rim: float = RIM) -> np.nda
     [True, True, False, False]
     """
     both = (np.asarray(masks) >= 0.5) & (np.asarray(targets) >= 0.5)
-    return np.stack([mask if mask.all() else np.asarray(distance_transform_edt(mask)) > rim for mask in both])
+    return np.stack(
+        [
+            mask if mask.all() else np.asarray(scipy.ndimage.distance_transform_edt(mask)) > rim
+            for mask in both
+        ]
+    )
 
 
 def code_gains(images: np.ndarray, targets: np.ndarray, inside: np.ndarray) -> np.ndarray:
@@ -123,8 +127,8 @@ def _similarity(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """(H, W, C) SSIM of codes (H, W, C), each window weighted by weight (H, W, 1) besides."""
 
     def blurred(values: np.ndarray) -> np.ndarray:
-        rows = correlate1d(values * weight, _WINDOW, axis=0, mode="constant")
-        return correlate1d(rows, _WINDOW, axis=1, mode="constant")
+        rows = scipy.ndimage.correlate1d(values * weight, _WINDOW, axis=0, mode="constant")
+        return scipy.ndimage.correlate1d(rows, _WINDOW, axis=1, mode="constant")
 
     share = np.maximum(blurred(np.ones_like(weight)), 1e-12)
     mean_x, mean_y, xx, yy, xy = (blurred(values) / share for values in (x, y, x * x, y * y, x * y))
@@ -159,7 +163,7 @@ def chamfer(a: Mesh | np.ndarray, b: Mesh | np.ndarray, count: int = 20_000, see
     def mean(one: Mesh | np.ndarray, other: Mesh | np.ndarray) -> float:
         points = one if isinstance(one, np.ndarray) else sample_surface(one, count, seed)
         if isinstance(other, np.ndarray):
-            return float(np.asarray(KDTree(other).query(points)[0]).mean())
+            return float(np.asarray(scipy.spatial.KDTree(other).query(points)[0]).mean())
         return float(SurfaceDistance(other, count).distances(points).mean())
 
     return 0.5 * (mean(a, b) + mean(b, a))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
@@ -55,7 +55,7 @@ class Adjacency:
     @cached_property
     def edge_weights(self) -> Variable:
         """FLOAT list: the weights of ``edges``."""
-        upper = sparse.triu(self.weights.array, 1).tocsr()
+        upper = scipy.sparse.triu(self.weights.array, 1).tocsr()
         return list_leaf("edge weights", FLOAT, padded(upper.data, self._room))
 
     @property
@@ -96,7 +96,7 @@ class Adjacency:
 
 def _matrix(pairs: np.ndarray, weights: np.ndarray, count: int) -> Matrix:
     rows, columns = np.concatenate([pairs, pairs[:, ::-1]]).T
-    return sparse.csr_array((np.tile(weights, 2), (rows, columns)), shape=(count, count))
+    return scipy.sparse.csr_array((np.tile(weights, 2), (rows, columns)), shape=(count, count))
 
 
 def _pairs(faces: np.ndarray, vertex_count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

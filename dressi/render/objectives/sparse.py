@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from ...ad import functional as F
 from ...ad.contract.contraction import SumOfParts
@@ -78,7 +78,7 @@ class SparseMatrix:
         """The original matrix as a SciPy CSR array."""
         offsets = list_data(self.by_rows.offsets)[: self.shape[0] + 1]
         entries = list_data(self.by_rows.entries)[: offsets[-1]]
-        return sparse.csr_array(
+        return scipy.sparse.csr_array(
             (entries[:, 1], entries[:, 0].astype(np.int64), offsets.copy()), shape=self.shape
         )
 
@@ -105,7 +105,7 @@ class SparseMatrix:
 def sparse_matrix(matrix: Matrix, name: str = "matrix", room: Room | None = None) -> SparseMatrix:
     """A SciPy sparse matrix as leaves; stored zeros are kept. room: for other patterns, which then are data
     as well. Raises InputError."""
-    rows: Matrix = sparse.csr_array(matrix)
+    rows: Matrix = scipy.sparse.csr_array(matrix)
     if max(rows.shape) > MOST or not np.isfinite(rows.data).all():
         raise InputError(f"a matrix has finite values and at most {MOST} columns; this one is {rows.shape}")
     by_rows, (height, width) = _rows(rows, name, room), rows.shape
@@ -115,7 +115,7 @@ def sparse_matrix(matrix: Matrix, name: str = "matrix", room: Room | None = None
 
 
 def _rows(matrix: Matrix, name: str, room: Room | None = None) -> Rows:
-    rows: Matrix = sparse.csr_array(matrix, copy=True)
+    rows: Matrix = scipy.sparse.csr_array(matrix, copy=True)
     rows.sum_duplicates()
     entries = np.stack([rows.indices, rows.data], axis=1) if rows.nnz else np.zeros((1, 2))
     offsets = rows.indptr.astype(np.int64)

@@ -41,7 +41,7 @@ from typing import TypeVar
 
 from ...ad.graph import DrawFunction, ScatterFunction, Variable
 from ...ad.graph.program import Program
-from ...ad.loops.parts import without_loops
+from ...ad.loops.loop import without_loops
 from ...ad.transform.merge import halve_scatter, pack_externals
 from ...ad.transform.rewrite import replaced
 from ...ad.transform.simplify import paused

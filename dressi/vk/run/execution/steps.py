@@ -18,7 +18,8 @@ import numpy as np
 from ....ad.graph import Variable
 from ....ad.graph.program import Copies, Part, Procedure, Program
 from ....ad.graph.user_code import user_level
-from ....ad.loops.parts import has_loops, in_parts
+from ....ad.loops.loop import has_loops
+from ....ad.loops.parts import in_parts
 from ...plan.execution.plan import Plan
 from ...plan.lowering.scatter import Counts
 from ..device.commands import LONGEST
