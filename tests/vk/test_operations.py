@@ -95,7 +95,12 @@ def shaders():
     free = CPU.weighing(lanes=1, fetch=0.0, store=0.0, stage=0.0)
     found, kinds = {}, set()
     for k, program in enumerate(programs()):
-        for options, cost in ((DEFAULT, CPU), (DEFAULT, free), (BASELINE if k == 0 else DEFAULT, DESKTOP)):
+        for options, cost in (
+            (DEFAULT, CPU),
+            (DEFAULT, free),
+            (BASELINE if k == 0 else DEFAULT, DESKTOP),
+            (DEFAULT, DATA_CENTRE),
+        ):
             plan = build_plan(program, PROFILES["desktop"], shader_text, options, cost=cost)
             kinds |= {type(s.work) for s in plan.sub_stages}
             for made in plan.shaders.values():

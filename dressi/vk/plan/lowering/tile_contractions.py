@@ -606,12 +606,17 @@ def _spread(f: Function, model: DeviceModel) -> int:
     part each.
 
     A loop of n texels waits for n fetches. In parts of the length k it waits for k, and their sum for n / k: least
-    at the root of n.
+    at the root of n. Contractions split by their schedules.
     """
     n = f.iterations
     length = max(math.isqrt(n - 1) + 1, SHORTEST) if n else 0
     parts = -(-n // length) if n else 1
-    if not model.wide or parts == 1 or parts * f.output.domain.texels > model.lanes:
+    if (
+        isinstance(f, ContractFunction)
+        or not model.wide
+        or parts == 1
+        or parts * f.output.domain.texels > model.lanes
+    ):
         return max(n, 1)
     saved = (n - length - parts) * model.fetch_latency
     return length if saved > 2 * (model.dispatch + model.barrier) else n
