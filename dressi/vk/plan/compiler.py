@@ -10,7 +10,7 @@ in every step.
    static values that the step reads.
 2. For each Schedule an ``Analysis`` orders its Functions and decides which values are stored and which every
    reader computes again (rematerialization).
-3. The ``PASSES`` below turn the Functions into SubStages. They are in ``pack`` and ``passes/``, with one
+3. The ``PASSES`` below turn the Functions into SubStages. They are in ``passes/``, with one
    signature: (sub_stages, context) -> sub_stages. A pass is pure: it returns new SubStages and changes
    nothing that it was given. ``Context`` holds what passes share.
 4. ``pack_stages`` groups the SubStages into Stages.
@@ -25,8 +25,7 @@ pass and the finished Plan; with DRESSI_DEBUG=2 it prints what every pass change
 
 To add a pass: write the function, add it to PASSES. To add a kind of work:
 write its class in ``substage`` (with the storage buffers and lists that it uses), and register its rules for
-GLSL (``glsl/generate``) and for commands (``run/record``). To add a limit: add the field to ``DeviceLimits``,
-and its count to ``resources`` in ``substage`` under the same name.
+GLSL (``glsl/generate``) and for commands (``run/execution/record``). To add a limit: see ``DeviceLimits``.
 """
 
 from __future__ import annotations

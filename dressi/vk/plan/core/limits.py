@@ -67,8 +67,8 @@ def _limit(default: Any, reported: str | Callable[[Any], Any] = "", minimum: Any
 class DeviceLimits:
     """Limits of a device, by the names of Vulkan's. ``violation`` says in a sentence what does not fit.
 
-    A new limit is one field here, and what counts against it: an entry of ``SubStage.descriptors``, or a pass
-    that reads it.
+    A new limit is one field here, and its count under the same name in ``resources`` of ``core/substage``. Where
+    packing should keep within it, ``passes/pack`` counts it for a group that grows.
     """
 
     max_image_dimension: int = _limit(16384, "maxImageDimension2D", 4096, needed=4096)
