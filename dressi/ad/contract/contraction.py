@@ -76,8 +76,13 @@ class Contraction(Terms, PixelFunction):
     def reads(self, k):
         if self.place is not None:
             return min(max(self.readers.average, 1.0), float(self.readers.iterations or 1))
-        inner = {*self.maps[k].axes} & {*self.reduced_axes}
-        return float(math.prod(self.extents[a] for a in inner))
+        return self._reads_inside[k]
+
+    @cached_property
+    def _reads_inside(self) -> tuple[float, ...]:
+        """Texels of each input along the reduced axes."""
+        reduced = {*self.reduced_axes}
+        return tuple(float(math.prod(self.extents[a] for a in {*m.axes} & reduced)) for m in self.maps)
 
     @property
     def fetches(self):

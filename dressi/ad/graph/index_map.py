@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +48,7 @@ class Affine(NamedTuple):
         return cls(tuple(sorted(kept.items())), constant, divisor, exact and divisor > 1)
 
     @classmethod
+    @cache  # planning asks for the same few again and again
     def axis(cls, number: int, coefficient: int = 1, constant: int = 0) -> Affine:
         return cls.of({number: coefficient}, constant)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
+from collections.abc import Callable
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,13 @@ from .texels import entries_only, fetch
 __all__ = ["expand", "fit", "mean", "sum", "zeros", "zeros_like"]
 
 EVERY_AXIS = "xycn"
+_TEXTS: dict[Any, str] = {}
+_MOST_TEXTS = 1024
+
+
+@cache
+def _maps(axis: str) -> tuple[IndexMap]:
+    return (IndexMap.to([Affine.axis(4 if name == axis else k) for k, name in enumerate(IMAGE_AXES)]),)
 
 
 class Reduce(ReduceFunction, Contraction):
@@ -41,13 +49,20 @@ class Reduce(ReduceFunction, Contraction):
 
     @property
     def maps(self):
-        return (
-            IndexMap.to([Affine.axis(4 if name == self.axis else k) for k, name in enumerate(IMAGE_AXES)]),
-        )
+        return _maps(self.axis)
 
     @cached_property
     def glsl(self) -> str:
-        return contraction_glsl(self)
+        return self._text(contraction_glsl)
+
+    def _text(self, write: Callable[[Any], str]) -> str:
+        """Reductions of one kind, type and domain have one text, which programs with many of them write once."""
+        key = write, type(self), self.axis, self.output.vtype, self.inputs[0].domain
+        if key not in _TEXTS:
+            if len(_TEXTS) >= _MOST_TEXTS:
+                _TEXTS.clear()
+            _TEXTS[key] = write(self)
+        return _TEXTS[key]
 
     def evaluate(self, at, x):
         x = x.reshape(*shape_of(self.inputs[0]), *x.shape[3:])
@@ -64,7 +79,7 @@ class Sum(Reduce, Linear):
 
     @cached_property
     def unrolled(self) -> str:
-        return unrolled_glsl(self)
+        return self._text(unrolled_glsl)
 
     def transpose(self, gy):
         return Expand(gy, self.inputs[0].domain).output
