@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -28,6 +27,7 @@ from ...vk.run.measure.timing import profile as time_stages
 from ..core.plan_for import PlanFor
 from ..core.plan_for import record as record_named
 from ..core.terminal import table_console
+from .cases import CASES
 from .request import Request
 from .run import trials_of
 from .work import drawn_on, without_values
@@ -68,8 +68,8 @@ def predictions(request: Request, record: str | None, limits: str | None) -> lis
 def _plans(request: Request, target: PlanFor) -> Iterator[tuple[str, dict[str, Any], Plan]]:
     """Label, settings and plan of each step of the case."""
     if request.case != "fit":
-        # The limits and the model are the target's, which the profile is a part of.
-        for trial in trials_of(replace(request, profile=None), without_values):
+        # The limits and the model are the target's, which the profile is a part of, where the case has none of its own.
+        for trial in CASES[request.case](request, without_values):
             size = "x".join(map(str, trial.work.settings["size"]))
             print(f"dressi: planning {request.case} {size} {trial.label} ...", file=sys.stderr)
             yield trial.label, trial.work.settings, trial.plan(target.limits, target.model)
