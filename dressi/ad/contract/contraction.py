@@ -319,7 +319,7 @@ class ContractIndex(Contraction):
             terms = sign * terms
             first = np.argmax(terms, axis=0)
             value = np.take_along_axis(terms, first[None], 0)[0]
-            number = np.where(value > none, numbers[first], -1)
+            number = np.where(value > none, numbers[first], -1) if self.guards else numbers[first]
             if best is None or place is None:
                 best, place = value, number
             else:

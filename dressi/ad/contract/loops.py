@@ -68,7 +68,10 @@ def index_glsl(f: Terms) -> str:
             f"{{ bvec{vtype.components} better = {better};"
             f" dressi_best = mix(dressi_best, dressi_term, better); $y = mix($y, $type({number}), better); }}"
         )
-    best = f"{vtype.glsl} dressi_best = {nothing_glsl(f.combine, vtype)}; $y = $type(-1);"
+    # Without guards there is a first term, which wins where all are the worst there is.
+    best = (
+        f"{vtype.glsl} dressi_best = {nothing_glsl(f.combine, vtype)}; $y = $type({-1 if f.guards else 0});"
+    )
     return f"{decoded(f)}\n{best}\n{_nested(f, inner)}"
 
 

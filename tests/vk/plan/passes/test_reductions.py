@@ -366,3 +366,15 @@ def test_parts_make_the_images_of_the_dense_plan(device):
             found.append([run.recv(v) for v in (*run.program.outputs.values(), *run.program.leaves)])
     for a, b in zip(*found, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_the_first_of_the_worst_values_gets_the_gradient(device):
+    """Where all values are -inf there is a largest one, too, in a loop and in a tree of short loops."""
+    x = Variable.of(np.full((1, 1, 40), -np.inf), FLOAT)
+    slope = gradient(F.max(x), [x])[0]
+    expected = np.eye(40)[0].reshape(1, 1, 40)
+    np.testing.assert_array_equal(evaluate([slope])[0], expected)
+    for model in (CPU, replace(CPU, longest_walk=8)):
+        with VulkanExecutor(Program({"slope": slope}), device, cost=model) as run:
+            run.run()
+            np.testing.assert_array_equal(run.recv(slope), expected)
