@@ -88,7 +88,9 @@ def _steps(file: Path) -> list[tuple[str, dict[str, Any]]]:
         steps = [(str(r.get("case", name)), r) for name, results in cases.items() for r in results]
         for _, result in steps:
             for stage in result["stages"]:
-                float(stage["measured"] or 0.0), stage["name"].split()[0], stage["functions"].split()
+                if not (stage["name"].split() and isinstance(stage["functions"], str)):
+                    raise wrong
+                float(stage["measured"] or 0.0)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         raise wrong from None
     return steps
