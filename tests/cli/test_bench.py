@@ -621,6 +621,11 @@ def test_predictions_stand_beside_a_file_of_measured_stages(tmp_path: Path):
         file.write_text(content)
         refused = run("bench", "model", "--against", file)
         assert refused.returncode == 2 and word in refused.stderr
+    stage = {"name": "compute 16x16", "functions": "Mul", "measured": "long"}
+    for wrong in ([{"stages": [stage]}], [{"stages": [], "settings": 3}], {"cases": 3}):
+        file.write_text(json.dumps(wrong))
+        refused = run("bench", "model", "--against", file)
+        assert refused.returncode == 2 and "no file of measured Stages" in refused.stderr
     file.write_text(json.dumps([result]))
     refused = run("bench", "model", "texture", "--against", file)
     assert refused.returncode == 2 and "it has image_fitting" in refused.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -51,13 +50,11 @@ def run_against(file: Path, case: str | None, *, record: str | None, limits: str
     file: what `bench model CASE --measure --json` writes, or {"cases": {case: such a list}}.  record: by default that of a
     data centre.  Raises InputError for another file.
     """
-    steps = _steps(file)
-    if case is not None and case not in {name for name, _ in steps}:
-        raise InputError(
-            f"'{file}' has no Stages of {case!r}; it has {', '.join(sorted({n for n, _ in steps}))}"
-        )
+    cases = _cases(file)
+    if case is not None and case not in cases:
+        raise InputError(f"'{file}' has no Stages of {case!r}; it has {', '.join(sorted(cases))}")
     pairs, measured = [], 0
-    for name, results in _by_case(steps):
+    for name, results in cases.items():
         if name in PREDICTED and case in (None, name):
             found, count = _pairs(name, results, record or DATA_CENTRE.name, limits)
             pairs += found
@@ -70,8 +67,8 @@ def run_against(file: Path, case: str | None, *, record: str | None, limits: str
     return pairs
 
 
-def _steps(file: Path) -> list[tuple[str, dict[str, Any]]]:
-    """(case, result) of each step. Raises InputError."""
+def _cases(file: Path) -> dict[str, list[dict[str, Any]]]:
+    """The results of the steps of each case, with times as numbers. Raises InputError."""
     wrong = InputError(
         f"'{file}' is no file of measured Stages; write one: dressi bench model CASE --measure --json {file.name}"
     )
@@ -79,26 +76,21 @@ def _steps(file: Path) -> list[tuple[str, dict[str, Any]]]:
         content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"'{file}' cannot be read: {error}") from error
-    if isinstance(content, list):
-        content = {"cases": {"": content}}
-    cases = content.get("cases") if isinstance(content, dict) else None
-    if not isinstance(cases, dict):
-        raise wrong
+    given: Any = content.get("cases") if isinstance(content, dict) else {"": content}
+    cases: dict[str, list[dict[str, Any]]] = {}
     try:
-        steps = [(str(r.get("case", name)), r) for name, results in cases.items() for r in results]
-        for _, result in steps:
-            for stage in result["stages"]:
-                if not (stage["name"].split() and isinstance(stage["functions"], str)):
+        for name, results in given.items():
+            for result in results:
+                for stage in result["stages"]:
+                    stage["measured"] = float(stage["measured"] or 0.0)
+                    if not (stage["name"].split() and isinstance(stage["functions"], str)):
+                        raise wrong
+                if not isinstance(result.get("settings") or {}, dict):
                     raise wrong
-                float(stage["measured"] or 0.0)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+                cases.setdefault(str(result.get("case", name)), []).append(result)
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise wrong from None
-    return steps
-
-
-def _by_case(steps: list[tuple[str, dict[str, Any]]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    for name in dict.fromkeys(name for name, _ in steps):
-        yield name, [result for other, result in steps if other == name]
+    return cases
 
 
 def _pairs(
@@ -117,7 +109,7 @@ def _pairs(
     pairs, count = [], 0
     for result in results:
         label = result.get("label") or ""
-        old = [s for s in result["stages"] if (s["measured"] or 0.0) > 0.0]
+        old = [s for s in result["stages"] if s["measured"] > 0.0]
         new = today.get(label, [])
         count += sum(s["measured"] > LONG for s in old)
         keys = [

@@ -12,7 +12,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ....ad.graph import Domain, FragmentScatterFunction, Function, RasterFunction, ScatterFunction, Variable
+from ....ad.graph import (
+    Domain,
+    DrawFunction,
+    FragmentScatterFunction,
+    Function,
+    RasterFunction,
+    ScatterFunction,
+    Variable,
+)
 from ....ad.graph.types import Sampler
 from ..model.cost import NOT_LONGER, Walks
 from .lists import ActiveBlocks, BlockHits, FaceList, WorkList
@@ -358,6 +366,10 @@ class ComputeRaster(Scatter):
     @property
     def uses(self) -> tuple[WorkList, ...]:
         return () if self.faces is None else (self.faces,)
+
+    def entries(self, f: DrawFunction) -> int:
+        """Invocations of a tile that look for a face: one for each of f, or for each place of the list."""
+        return f.faces if self.faces is None else self.faces.entries
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from ..core.lists import FaceList
 from ..core.substage import GROUP, ComputeRaster
 from ..lowering.fragment_value import FragmentValue
 from .raster import FACE, declare_list, hoist, needed, texel_of_list
-from .shaders import Resource, Shaders, constants, invocation_number, workgroup_number
+from .shaders import LONG_ATOMICS, Resource, Shaders, constants, invocation_number, workgroup_number
 from .writer import Writer
 
 SMALL = 32
@@ -22,7 +22,6 @@ ACROSS, DOWN = 8, GROUP // 8
 ONE = 0x3F800000
 """The bits of the depth 1.0, at which nothing wins."""
 LAST = 0x7FFFFFFF
-LONG = "GL_EXT_shader_explicit_arithmetic_types_int64", "GL_EXT_shader_atomic_int64"
 
 
 def compute_raster_shaders(work: ComputeRaster, w: Writer) -> Shaders:
@@ -40,7 +39,7 @@ def compute_raster_shaders(work: ComputeRaster, w: Writer) -> Shaders:
         if work.faces is not None:
             declare_list(w)
         if len(bands) == 1:
-            w.extensions.update(LONG)
+            w.extensions.update(LONG_ATOMICS)
         return names
 
     r = w.beside()

@@ -27,7 +27,7 @@ from ..lowering.scatter import FaceSum
 from . import raster
 from .pixel import FULL_SCREEN, invocation, write_work
 from .raster import FACE, Flat
-from .shaders import Resource, Shaders, constants, invocation_number
+from .shaders import LONG_ATOMICS, Resource, Shaders, constants, invocation_number
 from .writer import Writer, component
 
 EARLY = "layout(early_fragment_tests) in;"  # where the raster hit nothing no shader is started
@@ -227,11 +227,7 @@ class _Adding:
 
 # The accumulators: ``fixed_point.glsl`` adds to them and reads those of large values, which seldom are any.
 
-LONG = (
-    "#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require",
-    "#extension GL_EXT_shader_atomic_int64 : require",
-    "#define DRESSI_LONG",
-)
+LONG = (*(f"#extension {name} : require" for name in LONG_ATOMICS), "#define DRESSI_LONG")
 
 
 def accumulators_text(a: Accumulators, numbers: int, binding: int, *, long: bool) -> list[str]:

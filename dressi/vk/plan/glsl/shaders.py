@@ -73,6 +73,10 @@ class ShaderSource(str):
         return self
 
 
+LONG_ATOMICS = "GL_EXT_shader_explicit_arithmetic_types_int64", "GL_EXT_shader_atomic_int64"
+"""Extensions of GLSL that 64-bit atomics take."""
+
+
 def constants(limits: DeviceLimits, bands: range = range(1)) -> list[str]:
     """The push constants of a dispatch: its first workgroup, and the first cell of a band of a table."""
     members = ["uvec2 dressi_base;"] * (not limits.dispatch_base) + ["int dressi_band;"] * (len(bands) > 1)

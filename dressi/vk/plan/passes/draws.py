@@ -183,10 +183,9 @@ def _visiting(s: SubStage, context: Context) -> SubStage:
     if not isinstance(s.work, substage.Raster) or not isinstance(f, RasterFunction):
         return s
     limits = context.limits
-    count = f.faces if s.work.faces is None else s.work.faces.entries
-    pixels = f.size[0] * f.size[1]
-    slices = max(min(CROWD // (count * f.batch), pixels // SHARED), 1)
-    work = substage.ComputeRaster(faces=s.work.faces, slices=slices)
+    visit, pixels = substage.ComputeRaster(faces=s.work.faces), f.size[0] * f.size[1]
+    slices = max(min(CROWD // (visit.entries(f) * f.batch), pixels // SHARED), 1)
+    work = replace(visit, slices=slices)
     reads = tuple(r.by(Binding.TEXTURE) for r in s.reads)
     visiting = replace(s, work=work, reads=reads)
     large = 8 * limits.tiling(s.domain).texels > limits.max_storage_buffer_bytes

@@ -526,7 +526,7 @@ def _(work: substage.ComputeRaster, s: SubStage, limits: DeviceLimits) -> list[L
     """Faces, the pixels of their boxes and those that they cover; then one invocation a pixel."""
     f, *values = s.functions
     assert isinstance(f, RasterFunction)
-    count = (f.faces if work.faces is None else work.faces.entries) * f.batch * work.slices
+    count = work.entries(f) * f.batch * work.slices
     drawn = round(lists.vertices_expected(f, work.faces) / 3) * f.batch * work.slices
     covered = OVERDRAW * lists.fragments_expected(f, work.faces) * f.batch
     inside, graph = Invocation(), f.fragment

@@ -253,10 +253,10 @@ class _Recorder:
                 (f,) = s.functions
                 assert isinstance(f, DrawFunction)
                 self.dispatch(-(-f.faces // GROUP), f.batch)
-            case work.ComputeRaster(faces=faces, slices=slices):
+            case work.ComputeRaster() as visit:
                 f = s.functions[0]
                 assert isinstance(f, DrawFunction)
-                self.dispatch(-(-(f.faces if faces is None else faces.entries) // GROUP), f.batch * slices)
+                self.dispatch(-(-visit.entries(f) // GROUP), f.batch * visit.slices)
             case work.ListFaces(faces):
                 self.dispatch(faces.segments, s.domain.tiles)
             case work.TiledCompute():
