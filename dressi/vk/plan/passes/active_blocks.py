@@ -4,7 +4,8 @@ A raster is -1 where no primitive covers a pixel, and other Functions may declar
 have nearly everywhere. If the outputs of a SubStage are known there (by ``Function.known_value``: through
 selects, products with zero, lookups out of range), its images are filled with those values, and a dispatch
 visits only the blocks of 8x8 pixels that contain another value, or have one within as many pixels as the work
-reads around its own (``Work.footprint``). The device makes the list of these blocks. A scatter of zeros needs
+reads around its own (``Work.footprint``). The device makes the list of these blocks, or of these pixels one by
+one, whichever is predicted to be faster: a line through a block touches ten of its pixels. A scatter of zeros needs
 no filling, and neither does an image that is only read under the same list. Images have the bits of the dense
 plan, except for the sign of zeros.
 
@@ -34,9 +35,10 @@ from ..analysis.context import Context, Uses
 from ..analysis.dataflow import restrict
 from ..analysis.known_values import HIT_NOTHING, KnownValues, adds_nothing
 from ..core import substage
-from ..core.lists import ACTIVE, ActiveBlocks, BlockHits, active_expected
+from ..core.lists import ActiveBlocks, BlockHits, active_expected
 from ..core.substage import Binding, Read, SubStage
 from ..model.cost import operations, planes
+from ..predict.judge import Judge
 
 
 def run_on_active_blocks(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
@@ -78,6 +80,7 @@ class _Choice:
                 self.readers.setdefault(read.variable, []).append((s, read.elsewhere))
         self.lists = lists
         self.chosen: dict[SubStage, ActiveBlocks] = {}
+        self._shortest: dict[Domain, ActiveBlocks | None] = {}
 
     def choose(self) -> bool:
         """Whether any SubStage runs on active blocks."""
@@ -89,9 +92,10 @@ class _Choice:
         self.chosen = self.lists.joined(self.chosen)
         for s in reversed(self.sub_stages):
             self._follow_readers(s)
+        self._fill_less()
         # Drop those that gain nothing one by one: without one of them others may have to fill more images.
         while self.chosen:
-            gains = {s: self._saves(s) - self._fills(s) for s in self.chosen}
+            gains = self._gains()
             worst = min(gains, key=lambda s: gains[s])
             if gains[worst] <= 0:
                 del self.chosen[worst]
@@ -108,27 +112,27 @@ class _Choice:
     def done(self) -> list[SubStage]:
         """The SubStages as chosen; each list is made in front of its first user."""
         result: list[SubStage] = []
-        made: set[ActiveBlocks] = set()
+        made: dict[ActiveBlocks, ActiveBlocks] = {}
         hits: dict[tuple[Variable, float], BlockHits] = {}
         looked = Counter(pair for b in set(self.chosen.values()) for pair in b.quiet)
+        judge = Judge(self.limits, self.cost)
         for s in self.sub_stages:
             blocks = self.chosen.get(s)
             if blocks is None:
                 result.append(s)
                 continue
             if blocks not in made:
-                made.add(blocks)
                 alone = len(blocks.quiet) == 1 and not blocks.halo and looked[blocks.quiet[0]] == 1
                 for v, quiet in () if alone else blocks.quiet:
                     if (v, quiet) not in hits:
                         hits[v, quiet] = BlockHits(s.domain, v, quiet, blocks.shared)
-                        result.append(_looks(substage.FindHits(hits[v, quiet]), v))
-                if alone:
-                    result.append(_looks(substage.ListBlocks(blocks), blocks.quiet[0][0]))
-                else:
-                    made_of = tuple(hits[pair] for pair in blocks.quiet)
-                    result.append(SubStage(substage.ListBlocks(blocks, made_of), s.domain, (), (), (), ()))
-            fill = {v: self.lists.known(blocks)[v] for v in self._filled(s)}
+                        result.append(_looks(substage.FindHits(hits[v, quiet]), (v,)))
+                made_of = () if alone else tuple(hits[pair] for pair in blocks.quiet)
+                users = [s for s, b in self.chosen.items() if b is blocks]
+                made[blocks] = blocks = replace(blocks, pixels=by_pixels(blocks, made_of, users, judge))
+                result.append(_listing(blocks, made_of))
+            blocks = made[self.chosen[s]]
+            fill = {v: self.lists.known(self.chosen[s])[v] for v in self._filled(s)}
             result.append(_dispatched(s, substage.Sparse(blocks, fill)))
         return result
 
@@ -243,6 +247,26 @@ class _Choice:
                 self.chosen[s] = blocks
                 return
 
+    def _fill_less(self) -> None:
+        """Moves SubStages to the lists of others where that takes less, readers first: one with a few more pixels
+        instead of images that have to be filled for readers there."""
+        before, gains = dict(self.chosen), sum(self._gains().values())
+        for s in reversed(before):
+            k, own = self.sub_stages.index(s), self.chosen[s]
+
+            def gain(blocks: ActiveBlocks, s: SubStage = s) -> float:
+                self.chosen[s] = blocks
+                return self._saves(s) - self._fills(s)
+
+            over = (b for b in dict.fromkeys(before.values()) if b.domain == s.domain and b is not own)
+            found = {b: gain(b) for b in (own, *(b for b in over if self._independent(k, b)))}
+            self.chosen[s] = max(found, key=lambda b: found[b])
+        if sum(self._gains().values()) <= gains:
+            self.chosen = before
+
+    def _gains(self) -> dict[SubStage, float]:
+        return {s: self._saves(s) - self._fills(s) for s in self.chosen}
+
     def _read_under(self, v: Variable, blocks: ActiveBlocks) -> bool:
         """Whether an image is read inside of the blocks alone, at the reader's own pixel, and decides on no
         list. A raster that hits nothing outside may read it there: it discards those fragments."""
@@ -266,11 +290,21 @@ class _Choice:
         return [v for v in s.outputs if v is not table and not self._read_under(v, self.chosen[s])]
 
     def _saves(self, s: SubStage) -> float:
-        """Time, in operations, that is saved in inactive blocks."""
+        """Time, in operations, that is saved outside of the list, or of the shortest that there is."""
         if not isinstance(s.work, (substage.Undecided, substage.ScatterDispatch)) or s.replaces or s.fused:
             return 0.0
-        share = active_expected(self.chosen[s]) if s in self.chosen else ACTIVE
-        return (1 - share) * self._work(s) * self._rounds(s.domain) - self.cost.stage
+        blocks = self.chosen.get(s) or self._shortest_over(s.domain)
+        if blocks is None:
+            return 0.0
+        all_pixels = self._work(s)
+        some = active_expected(blocks) * all_pixels
+        alone = active_expected(replace(blocks, pixels=True)) * (all_pixels + self.cost.fetch)
+        return (all_pixels - min(some, alone)) * self._rounds(s.domain) - self.cost.stage
+
+    def _shortest_over(self, domain: Domain) -> ActiveBlocks | None:
+        if domain not in self._shortest:
+            self._shortest[domain] = min(self.lists.over(domain), key=active_expected, default=None)
+        return self._shortest[domain]
 
     def _work(self, s: SubStage) -> float:
         read = [r.variable for r in s.reads if r.variable.domain == s.domain]
@@ -282,18 +316,36 @@ class _Choice:
         filled = self._filled(s)
         if any(v not in known for v in filled):
             return math.inf
-        return self.cost.store * self._rounds(s.domain) * planes(filled)
+        stored = self.cost.store * self._rounds(s.domain) * planes(filled)
+        moved = sum(map(self.limits.bytes_of, filled))
+        return min(stored, moved / self.cost.bandwidth / self.cost.operation)
 
     def _making(self, blocks: ActiveBlocks) -> float:
         return self.cost.fetch * self._rounds(blocks.domain) * planes(blocks.decided_by) + self.cost.stage
 
     def _rounds(self, domain: Domain) -> int:
-        # For one tile, so that plans for one view and for many have the same passes.
-        return self.cost.rounds(domain.area)
+        return self.cost.rounds(domain.texels)
 
 
-def _looks(work: substage.Work, image: Variable) -> SubStage:
-    return SubStage(work, image.domain, (), (), (Read(image, Binding.TEXTURE),), ())
+def by_pixels(
+    blocks: ActiveBlocks, made_of: tuple[BlockHits, ...], users: Iterable[SubStage], judge: Judge
+) -> bool:
+    """Whether a list of active pixels, one by one, makes its users faster than one of blocks does."""
+    ways = [
+        ([_listing(b, made_of), *(_dispatched(s, substage.Sparse(b)) for s in users)], 0.0)
+        for b in (blocks, replace(blocks, pixels=True))
+    ]
+    return judge.fastest(ways) == 1
+
+
+def _listing(blocks: ActiveBlocks, made_of: tuple[BlockHits, ...]) -> SubStage:
+    """What makes a list: of what is known of each block, or by looking at its only image."""
+    return _looks(substage.ListBlocks(blocks, made_of), () if made_of else blocks.decided_by, blocks.domain)
+
+
+def _looks(work: substage.Work, images: tuple[Variable, ...], domain: Domain | None = None) -> SubStage:
+    reads = tuple(Read(v, Binding.TEXTURE) for v in images)
+    return SubStage(work, domain or images[0].domain, (), (), reads, ())
 
 
 def _dispatched(s: SubStage, sparse: substage.Sparse | None = None) -> SubStage:

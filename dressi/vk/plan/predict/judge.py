@@ -15,7 +15,7 @@ from ..core import substage
 from ..core.limits import DeviceLimits
 from ..core.substage import Binding, SubStage
 from ..model.device import DeviceModel
-from .work import launches_of, loads_of, tiles_seconds
+from .work import fill_seconds, launches_of, loads_of, moved_by, tiles_seconds
 
 MARGIN = 1.02
 """How much faster another way than the first must be: predictions of equal plans differ by rounding."""
@@ -61,8 +61,8 @@ class Judge:
         started = model.render_pass if opens else min(model.render_pass, model.dispatch)
         starts = passes * started + dispatches * model.dispatch + (passes + dispatches) * model.barrier
         busy = sum(load.seconds(model) for load in loads_of(s, limits))
-        moved = sum(map(limits.bytes_of, (*(r.variable for r in s.reads), *s.outputs)))
-        return max(busy, moved / model.bandwidth) + starts
+        moved = moved_by(s, limits.bytes_of) / model.bandwidth
+        return max(busy, moved) + starts + fill_seconds(s, limits.bytes_of, model)
 
 
 # The choice between subpass and dispatch for work on each pixel.

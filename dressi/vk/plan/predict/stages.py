@@ -5,7 +5,7 @@ many rounds as fill the lanes) and its longest chain of dependent fetches. That 
 or the time of its bytes, whichever is larger, plus the start of its passes or dispatches and its barriers.
 
 Where the data decide, shares stand for them: ``COVERED`` of the pixels under a raster, ``LISTED`` under one
-that draws a list of live faces, ``ACTIVE`` of the blocks, ``LIVE`` of the faces.
+that draws a list of live faces, ``active_expected`` of the pixels under a list, ``LIVE`` of the faces.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 
 from ....ad.graph import FragmentScatterFunction, ScatterFunction
 from ..core.accumulators import accumulators_of
-from ..core.substage import Binding, Stage, SubStage
+from ..core.substage import Binding, SparseWork, Stage, SubStage
 from ..execution.plan import Plan
 from ..model.cost import planes
 from ..model.device import DeviceModel
-from .work import Load, launches_of, loads_of
+from .work import Load, fill_seconds, launches_of, loads_of, touched
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,7 @@ def _predict(plan: Plan, stage: Stage, barriers: int, model: DeviceModel) -> Sta
     # A tiler orders the subpasses tile by tile; others wait for the whole image.
     subpasses = 0.0 if model.tiler else (len(stage.sub_stages) - 1) * model.barrier
     starts = passes * model.render_pass + dispatches * model.dispatch + barriers * model.barrier + subpasses
+    starts += sum(fill_seconds(s, plan.images.bytes_of, model) for s in stage.sub_stages)
     names = list(dict.fromkeys(type(f).__name__ for s in stage.sub_stages for f in s.functions))
     return StagePrediction(
         name=stage_name(stage),
@@ -144,32 +145,34 @@ def _on_tiles(s: SubStage, stage: Stage, plan: Plan) -> list[Load]:
 
 # Bytes that a step moves, estimated from its plan.
 #
-# Every image that a SubStage reads or writes counts once, whole, and so do depths and accumulators. Texels
-# that are fetched many times count once, since caches hold them, and those of sparse draws count although
-# nobody touches them.
+# Every image that a SubStage reads or writes counts once, whole, and so do depths and accumulators; of work over
+# a list what it is expected to touch, and what is filled before. Texels that are fetched many times count once,
+# since caches hold them, and those of sparse draws count although nobody touches them.
 
 
 def stage_bytes(plan: Plan, stage: Stage, *, tiler: bool = False) -> int:
     """Bytes of a Stage of the step. tiler: only those that cross the edge of the chip. Attachments that
     nobody reads outside of their render pass stay in it, and so does the depth; an attachment of several
     subpasses is loaded once."""
-    total = 0
+    total = 0.0
     on_chip = {v for s in stage.sub_stages for v in s.outputs} if tiler and stage.draws else set()
     inside = plan.images.passing[1] if tiler else frozenset()
     for s in stage.sub_stages:
         for read in s.reads:
             attached = read.binding is Binding.ATTACHMENT
             if not (attached and read.variable in on_chip):
-                total += plan.images.bytes_of(read.variable)
+                total += touched(s, read.variable) * plan.images.bytes_of(read.variable)
             if attached and tiler:
                 on_chip.add(read.variable)
-        total += sum(plan.images.bytes_of(v) for v in s.outputs if v not in inside)
+        total += sum(touched(s, v) * plan.images.bytes_of(v) for v in s.outputs if v not in inside)
+        if isinstance(s.work, SparseWork) and s.work.sparse is not None:
+            total += sum(map(plan.images.bytes_of, s.work.sparse.fill))
         if s.has_depth and not (tiler and not plan.images.slots[plan.images.depths[s]].lasting):
             total += 2 * 4 * s.domain.texels  # depth, cleared and tested
         for f in s.functions:
             if isinstance(f, ScatterFunction | FragmentScatterFunction):
                 total += 3 * 4 * accumulators_of(f).touched_words  # added to, read, cleared
-    return total
+    return round(total)
 
 
 def step_bytes(plan: Plan, *, tiler: bool = False) -> int:

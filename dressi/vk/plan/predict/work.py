@@ -5,13 +5,13 @@ run once at the invocation's own pixel, and they run once for each texel that is
 computed again.
 
 Where the data decide, shares stand for them: ``COVERED`` of the pixels under a raster, ``LISTED`` under one
-that draws a list of live faces, ``ACTIVE`` of the blocks, ``LIVE`` of the faces.
+that draws a list of live faces, ``active_expected`` of the pixels under a list, ``LIVE`` of the faces.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from operator import add
@@ -553,8 +553,7 @@ def _(work: substage.PixelWork, s: SubStage, limits: DeviceLimits) -> list[Load]
     """All pixels or those of active blocks; one invocation, or one a tile, does what is fused."""
     sparse = work.sparse if isinstance(work, substage.SparseWork) else None
     each = Shader(s).run(s.own_outputs, s.body)
-    pixels = round((lists.active_expected(sparse.blocks) if sparse else 1.0) * s.domain.texels)
-    loads = [Load(pixels, each, Stores.of(s, s.outputs), not s.draws)]
+    loads = [_over(sparse, Load(s.domain.texels, each, Stores.of(s, s.outputs), not s.draws))]
     if work.fused:
         once = Invocation()
         for other in work.fused:
@@ -584,8 +583,38 @@ def _(work: substage.Scatter, s: SubStage, limits: DeviceLimits) -> list[Load]:
         pixels = round(lists.shaded_expected(triangles, lists.fragments_expected(drawn, faces)) * drawn.batch)
         return [Load(pixels, each, stores, False, _vertices(drawn, faces)), _resolved(work, s)]
     sparse = work.sparse if isinstance(work, substage.SparseWork) else None
-    pixels = round((lists.active_expected(sparse.blocks) if sparse else 1.0) * s.domain.texels)
-    return [Load(pixels, each, stores, True), _resolved(work, s)]
+    return [_over(sparse, Load(s.domain.texels, each, stores, True)), _resolved(work, s)]
+
+
+def _over(sparse: substage.Sparse | None, load: Load) -> Load:
+    """The work of all pixels, or of those on a list, of which each invocation reads its place."""
+    if sparse is None:
+        return load
+    share = lists.active_expected(sparse.blocks)
+    each = load.each.and_then(Invocation(loads=1.0, chain=1.0))
+    return replace(load, invocations=round(share * load.invocations), each=each)
+
+
+def touched(s: SubStage, v: Variable) -> float:
+    """The share of the image of a value that a SubStage is expected to touch."""
+    sparse = s.work.sparse if isinstance(s.work, substage.SparseWork) else None
+    if sparse is None or v.domain != s.domain or (s.scatter is not None and v is s.scatter.output):
+        return 1.0
+    # Memory is read and written in pieces: pixels of a line through a block touch half of it.
+    blocks = replace(sparse.blocks, pixels=False)
+    return lists.active_expected(blocks) * (0.5 if sparse.blocks.pixels else 1.0)
+
+
+def moved_by(s: SubStage, bytes_of: Callable[[Variable], int]) -> float:
+    """Bytes of the images that a SubStage touches."""
+    return sum(touched(s, v) * bytes_of(v) for v in (*(r.variable for r in s.reads), *s.outputs))
+
+
+def fill_seconds(s: SubStage, bytes_of: Callable[[Variable], int], model: DeviceModel) -> float:
+    """Seconds of writing what images hold outside of the pixels that a SubStage works on."""
+    sparse = s.work.sparse if isinstance(s.work, substage.SparseWork) else None
+    fill = sparse.fill if sparse else ()
+    return sum(model.barrier + bytes_of(v) / model.bandwidth for v in fill)
 
 
 def _resolved(work: substage.Scatter, s: SubStage) -> Load:
@@ -619,11 +648,17 @@ def _(work: substage.ListFaces, s: SubStage, limits: DeviceLimits) -> list[Load]
 @_loads.register
 def _(work: substage.ListBlocks, s: SubStage, limits: DeviceLimits) -> list[Load]:
     """One invocation a block, which reads the hits around it, or looks at its pixels."""
+    blocks = _blocks(work.blocks, limits)
+    active = lists.active_expected(replace(work.blocks, pixels=False))
+    entries = lists.active_expected(work.blocks) / active * BLOCK * BLOCK if work.blocks.pixels else 1.0
+    append = Load(
+        round(active * blocks), Invocation(LOOP * entries), Stores(buffers=entries, atomics=3.0), True
+    )
     if not work.hits:
-        return _looking(work.blocks, limits)
+        return [*_looking(work.blocks, limits), append]
     around = 9.0 if work.blocks.halo else 1.0
-    each = Invocation(LOOP * around, around * len(work.hits), 0.0, 1.0)
-    return [Load(_blocks(work.blocks, limits), each, Stores(buffers=1.0), True)]
+    each = Invocation(LOOP * around, loads=around * len(work.hits), chain=1.0)
+    return [Load(blocks, each, Stores(), True), append]
 
 
 @_loads.register

@@ -1,6 +1,7 @@
 """Work on active blocks: the images of the dense plan, to the bit."""
 
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -9,7 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dressi import FLOAT, IVEC3, VEC2, VEC3, VEC4, F, PlanOptions, Variable, gradient
+from dressi.ad.graph import PixelFunction
 from dressi.ad.graph.program import Program
+from dressi.ad.graph.types import Access
 from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text
 from dressi.render import Environment, hard_soft_ras, render, ring
@@ -20,6 +23,7 @@ from dressi.vk.plan.core import substage
 from dressi.vk.plan.core.limits import DeviceLimits
 from dressi.vk.plan.core.substage import SubStage
 from dressi.vk.plan.model.records import CPU
+from dressi.vk.plan.passes import active_blocks
 from dressi.vk.run.execution.executor import VulkanExecutor
 
 STORED = {"cache_static": False, "rematerialize": False}
@@ -54,13 +58,19 @@ def sparse_of(s: SubStage) -> substage.Sparse | None:
 
 
 def check(program, device, limits=None, cost=FREE) -> int:
-    """Compares with the dense plan; how many SubStages ran on blocks."""
-    plan, sparse = results(program, device, cost, limits=limits)
-    assert all(made.blocks.shared == cost.wide for s in plan.sub_stages if (made := sparse_of(s)) is not None)
+    """Compares plans on lists of blocks and of pixels with the dense one; how many SubStages ran on lists."""
     _, dense = results(program, device, limits=limits, options=DENSE)
-    for a, b in zip(sparse, dense, strict=True):
-        assert (a == b).all()
-    return sum(sparse_of(s) is not None for s in plan.sub_stages)
+    found = []
+    for pixels in (False, True):
+        with patch.object(active_blocks, "by_pixels", lambda *_, pixels=pixels: pixels):
+            plan, sparse = results(program, device, cost, limits=limits)
+        lists = [made.blocks for s in plan.sub_stages if (made := sparse_of(s)) is not None]
+        assert all((b.shared, b.pixels) == (cost.wide, pixels) for b in lists)
+        for a, b in zip(sparse, dense, strict=True):
+            assert (a == b).all()
+        found.append(len(lists))
+    assert found[0] == found[1]
+    return found[0]
 
 
 @pytest.mark.one_driver
@@ -149,6 +159,49 @@ def test_what_is_read_around_pixels_runs_on_blocks_around_those_hit(device, bord
         step: [found.blocks for s in plan_of(program(step)) if (found := sparse_of(s))] for step in (1, 9)
     }
     assert any(b.halo for b in lists[1]) and not any(b.halo for b in lists[9])
+
+
+class Visited(PixelFunction):
+    """1 where it is evaluated, whatever the image is. It says to be 0 where the image is known around a pixel."""
+
+    access, zero_derivative, operations = (Access.FETCH,), True, 1e4
+    fields, glsl = ("footprint",), "$y = 1.0 + 0.0 * $0(pixel, tile);"
+
+    def __init__(self, image: Variable, footprint: int):
+        self.footprint = footprint
+        super().__init__(image)
+
+    def infer(self):
+        return FLOAT, self.inputs[0].domain
+
+    def known_value(self, known):
+        return np.zeros(()) if 0 in known else None
+
+    def evaluate(self, at, image):
+        return np.ones(at.shape)
+
+
+@pytest.mark.parametrize("halo", [0, 1, 2])
+@pytest.mark.parametrize("cost", [FREE, WIDE], ids=["one lane", "many lanes"])
+def test_lists_hold_what_is_active_and_no_more(device, halo, cost):
+    """Pixels within the halo of either of two triangles, or the blocks with such a pixel, on an image that ends
+    within a block."""
+    size, x = (45, 29), Variable(FLOAT, name="x", data=np.ones((1, 1, 1)))
+    faces = triangle(0.4, size), triangle(-0.7, size, 0.2)
+    either = F.select(F.logical_or(*(F.greater_equal(f, 0) for f in faces)), x, 0.0)
+    image = F.apply(Visited, either, footprint=halo)
+    program = Program({"image": image, **{f"face {k}": f for k, f in enumerate(faces)}}, ((x, x + 1.0),))
+    for pixels in (True, False):
+        with patch.object(active_blocks, "by_pixels", lambda *_, pixels=pixels: pixels):
+            _, (found, *drawn, _) = results(program, device, cost, options=PlanOptions(**STORED))
+        hit = np.pad((drawn[0][0] >= 0) | (drawn[1][0] >= 0), halo)
+        windows = np.lib.stride_tricks.sliding_window_view(hit, (2 * halo + 1, 2 * halo + 1))
+        active = windows.any((-1, -2))
+        if not pixels:
+            blocks = np.pad(active, ((0, 3), (0, 3))).reshape(4, 8, 6, 8).any((1, 3))
+            active = np.kron(blocks, np.ones((8, 8), bool))[:29, :45]
+        assert 0 < active.sum() < active.size
+        assert ((found[0] > 0) == active).all()
 
 
 def test_every_image_is_looked_at_once():
