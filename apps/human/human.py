@@ -9,6 +9,7 @@ from placed import cut, eye_ball, eye_places, gums, mouth_bag, tears, teeth, tee
 from dressi import MAT4, F, Variable
 from dressi.ad.graph.types import FLOAT, IVEC3, VEC2, VEC3
 from dressi.render import (
+    AtPoints,
     Camera,
     DirectionalLight,
     GltfBsdf,
@@ -162,7 +163,8 @@ class Human:
         depth = drawn.seen.depth
         there = F.greater(depth, 0.0)
         limit = F.store(F.select(there, a + b / F.select(there, depth, 1.0), 1.0))
-        top = draw_strands(strands, matrix, size=size, shader=look, limit=limit)
+        # Segments of hair are millimetres long: colours change little along one.
+        top = draw_strands(strands, matrix, size=size, shader=AtPoints(look), limit=limit)
         return cls(top.over(F.store(drawn.colour)), matrix, leaves)
 
 

@@ -207,7 +207,8 @@ def accumulate(
 
     fixed_point: devices add floats in the order of the triangles by their blending units, so that runs on one
     device agree to the bit. With ``fixed_point``, and where a device cannot blend floats of 32 bits, sums are
-    those of 64-bit integers between 2^-60 and 2^24, by atomic operations.
+    those of 64-bit integers between 2^-60 and 2^24, by atomic operations. GPUs that draw slowly add all floats
+    from 2^-60 on so, in dispatches, and agree to the bit as well.
 
     Differentiable in what the value reads: images, lists, textures; and in the positions as far as the value
     uses ``depth`` (with one triangle a face). Which pixels a triangle covers, ``keep`` and ``limit`` count as

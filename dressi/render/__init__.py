@@ -20,8 +20,8 @@ scenes: several shapes in one picture, with a material and a place each
     MorphGeometry, Node, Scene, Skeleton, SkinnedGeometry, TriangleGeometry, load_scene, save_scene
 
 strands, lines and points, with exact areas in pixels
-    KajiyaKay, Marschner, PointGeometry, StrandGeometry, StrandPicture, StrandPoint, curves, draw_strands, load_strands,
-    save_strands, wireframe
+    AtPoints, KajiyaKay, Marschner, PointGeometry, StrandGeometry, StrandPicture, StrandPoint, curves, draw_strands,
+    load_strands, save_strands, wireframe
 
 cameras: views, and cameras around an object
     Camera, Cameras, Poses, Views, frame, look_at, orbit, poses, ring
@@ -153,7 +153,7 @@ from .shading.skin import burley, diffused
 from .strands.draw import StrandPicture, draw_strands
 from .strands.geometry import PointGeometry, StrandGeometry, curves, wireframe
 from .strands.marschner import Marschner
-from .strands.point import KajiyaKay, StrandPoint
+from .strands.point import AtPoints, KajiyaKay, StrandPoint
 from .surface.color import linear_to_srgb, srgb_to_linear
 from .surface.projection import to_clip
 from .surface.screen import (
@@ -169,7 +169,7 @@ from .surface.screen import (
 from .surface.texturing import texture_colour, texture_uv
 
 __all__ = [
-    "Bsdf", "Camera", "Cameras", "DirectionalLight", "Environment", "EyeBsdf", "Features", "Frame",
+    "AtPoints", "Bsdf", "Camera", "Cameras", "DirectionalLight", "Environment", "EyeBsdf", "Features", "Frame",
     "GltfBsdf", "HairBsdf", "HarmonicsLight", "KajiyaKay", "Light", "Marschner", "Material", "MaterialKind",
     "Mesh", "MonteCarloEnvironment", "MorphGeometry", "Node", "Parameter", "Picture", "Pixels",
     "PointGeometry", "PointLight", "Poses", "Scene", "Shadow", "Skeleton", "SkinBsdf", "SkinnedGeometry",

@@ -521,7 +521,18 @@ class AccumulateFunction(DrawFunction):
     """
 
     fields = (*DrawFunction.fields, "fixed_point")
+    operation = "add"
     fixed_point: bool
+
+    @property
+    def table(self) -> Domain:
+        """The images that hold the sums."""
+        return self.drawn
+
+    @property
+    def additions(self) -> int:
+        """The largest number of fragments of a pixel: each triangle covers it once."""
+        return self.triangles
 
 
 class FragmentScatterFunction(DrawFunction):

@@ -26,7 +26,7 @@ class StrandPoint:
     VEC3
     """
 
-    fragment: Segment | Disc
+    fragment: Segment | Disc | _Listed
     leaves: Mapping[str, Variable]
     """Tables of the geometry by name; those of strands have ``tangents`` too."""
     eye: Variable
@@ -88,6 +88,41 @@ StrandShader = Callable[[StrandPoint], Variable]
 def unlit(point: StrandPoint) -> Variable:
     """VEC3: the colour as it is."""
     return point.colour
+
+
+@dataclass(frozen=True, eq=False)
+class AtPoints:
+    """A shader of strands that computes the colours of another one at the points of the geometry, once for each view,
+    and interpolates them along the segments.
+
+    Where points are closer than the colour changes, as of hair, the picture is the same to the eye. A shader then
+    runs once a point instead of once for every segment in every pixel, and what it computes without the camera
+    (light that arrives) stays from picture to picture. It may read all of a ``StrandPoint`` but ``opacity`` and
+    ``fragment``, which differ from pixel to pixel. Differentiable as the shader is.
+
+    >>> strand = StrandGeometry([[-1.0, 0, 0], [1, 0, 0]], radius=0.1)
+    >>> draw_strands(strand, size=(32, 24), shader=AtPoints(KajiyaKay((0.0, 1.0, 0.0)))).colour.vtype
+    VEC3
+    """
+
+    shader: StrandShader
+
+    def __call__(self, point: StrandPoint) -> Variable:
+        listed = StrandPoint(_Listed(), point.leaves, point.eye, point.clip, point.matrices)
+        return point.attribute(F.store(self.shader(listed)))
+
+
+class _Listed:
+    """All points of a geometry at once, as lists."""
+
+    def attribute(self, table: Variable) -> Variable:
+        return table
+
+    @property
+    def absorbance(self) -> Variable:
+        raise InputError(
+            "how much strands hide differs from pixel to pixel: a shader AtPoints cannot read it"
+        )
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ PASSES: tuple[Pass, ...] = (
     compact_live_faces,  # a raster with a mask draws the live faces only
     draw_scatters,  # a scatter under a raster draws its primitives again
     run_on_active_blocks,  # sparse tiling: blocks where a raster hit nothing are skipped
-    rasterize_in_compute,  # rasters by dispatches
+    rasterize_in_compute,  # rasters and sums over fragments by dispatches
     fuse_epilogues,  # a scatter does the work of the only reader of its table
     overlap_tiles,  # contractions make what they read of each other, and store nothing between them
     tile_products,  # workgroups make products of two operands together, block after block of their terms

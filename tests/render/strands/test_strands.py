@@ -14,7 +14,18 @@ from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.traversal import topological_order
 from dressi.ad.sums import FragmentScatter
 from dressi.config import shader_text
-from dressi.render import Camera, DirectionalLight, KajiyaKay, Node, Scene, Shadow, draw_strands, render, ring
+from dressi.render import (
+    AtPoints,
+    Camera,
+    DirectionalLight,
+    KajiyaKay,
+    Node,
+    Scene,
+    Shadow,
+    draw_strands,
+    render,
+    ring,
+)
 from dressi.render.formats import load_scene, save_scene
 from dressi.render.mesh import primitives
 from dressi.render.shading.bsdf.hair import Directions, FarHair, HairBsdf
@@ -114,6 +125,35 @@ def test_devices_compute_what_numpy_does(device):
         for k, truth in enumerate(evaluate(images)):
             found = ad.recv(str(k)).reshape(truth.shape)
             assert_allclose(found, truth, atol=2e-4 * max(1e-3, np.abs(truth).max()) + 2e-6)
+
+
+def test_colours_at_points_are_those_of_pixels_where_points_are_close(device):
+    """Those of a shader that is linear in the attributes are the same, and so are their slopes by the points."""
+    strands, leaves = scene()
+
+    def shown(shader):
+        return draw_strands(strands, PIXELS, size=SIZE, shader=shader).over(0.5)
+
+    def both(shader):
+        return shown(shader), shown(AtPoints(shader))
+
+    linear = both(lambda point: point.colour + F.vec3(point.attribute(point.clip).y))
+    slopes = [gradient(F.mean(F.dot(picture, picture)), leaves) for picture in linear]
+    apart, together = ([picture, *own] for picture, own in zip(linear, slopes, strict=True))
+    for truth, found in zip(evaluate(apart), evaluate(together), strict=True):
+        assert_allclose(found, truth, rtol=1e-6, atol=1e-9)
+    steps = np.linspace(0, 1, 40)
+    line = np.stack([2 + 20 * steps, 8 + 3 * np.sin(2 * steps), 0 * steps], 1)
+    fine = StrandGeometry(line, radius=1.5, unit="pixels")
+    hair = KajiyaKay((0.0, 0.3, 1.0))
+    pictures = [draw_strands(fine, PIXELS, size=SIZE, shader=s).colour for s in (hair, AtPoints(hair))]
+    with DressiAD(device) as ad:
+        for k, picture in enumerate(pictures):
+            ad.set_output(str(k), picture)
+        at_pixels, at_points = ad.recv("0"), ad.recv("1")
+    assert at_pixels.max() > 0.5 and abs(at_pixels - at_points).max() < 0.01
+    with pytest.raises(InputError, match="AtPoints cannot read it"):
+        shown(AtPoints(lambda point: point.colour * point.opacity))
 
 
 def test_points_are_discs(device):

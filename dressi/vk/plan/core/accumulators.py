@@ -30,15 +30,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ....ad.graph import FragmentScatterFunction, RasterFunction, ScatterFunction
+from ....ad.graph import AccumulateFunction, FragmentScatterFunction, RasterFunction
 from ....ad.ops.pixel.constant import constant_value
-from .substage import SubStage
+from .substage import Kept, SubStage
 
 LOWEST, HIGHEST = -60, 24  # exponents of the lowest bit, and of what is above all values, in near slots
 LAST = 104  # exponent of the last bit of the largest floats
 MANTISSA = 24  # significant bits of a float
 # Of the accumulators of a table with far slots: every device allows a buffer of this size.
 FAR_BYTES = 1 << 27
+# The same of sums over the fragments of a pixel: floats that are blended have any magnitude.
+FAR_BYTES_OF_SUMS = 1 << 30
 MOST_BITS = 40  # with a bound: values above 2^-16 of the bound are added without rounding
 FRAGMENTS = 32  # a draw adds at most 2^32 fragments to one cell: more take longer than drivers allow
 EXACT = 24  # integers of at most this many bits are exact as floats
@@ -91,15 +93,17 @@ class Accumulators:
         return min(self.cells, self.bands(most).step) * self.words_of_cell
 
 
-def accumulators_of(f: ScatterFunction | FragmentScatterFunction | RasterFunction) -> Accumulators:
-    """The layout of the accumulators of a scatter, or of a raster by a dispatch."""
+def accumulators_of(f: Kept) -> Accumulators:
+    """The layout of the accumulators of a scatter, or of a draw by a dispatch."""
     if isinstance(f, RasterFunction):
         return Accumulators(f.output.domain.texels, 1, adding=False, nearest=True)
     cells, components = f.table.texels, f.output.vtype.components
     if f.operation == "max":
         return Accumulators(cells, components, adding=False)
-    if isinstance(f, FragmentScatterFunction):
-        return _unbounded(cells, components, min(max(math.ceil(math.log2(f.additions)), 0), FRAGMENTS))
+    if isinstance(f, FragmentScatterFunction | AccumulateFunction):
+        k = min(max(math.ceil(math.log2(f.additions)), 0), FRAGMENTS)
+        most = FAR_BYTES_OF_SUMS if isinstance(f, AccumulateFunction) else FAR_BYTES
+        return _unbounded(cells, components, k, most)
     additions = len(f.pairs) * (f.source.texels if f.table.tiles == 1 else f.source.area)
     k = max(math.ceil(math.log2(additions)), 0)
     if k > 38:
@@ -107,20 +111,20 @@ def accumulators_of(f: ScatterFunction | FragmentScatterFunction | RasterFunctio
     bound = constant_value(f.inputs[0])
     if bound is None or np.isfinite(bound):
         return Accumulators(cells, components, bits=min(MOST_BITS, 62 - k))
-    return _unbounded(cells, components, k)
+    return _unbounded(cells, components, k, FAR_BYTES)
 
 
-def _unbounded(cells: int, components: int, k: int) -> Accumulators:
-    """Of sums of up to 2^k values of any magnitude."""
+def _unbounded(cells: int, components: int, k: int, most: int) -> Accumulators:
+    """Of sums of up to 2^k values of any magnitude, with far slots in at most so many bytes."""
     span = min(40 - k, EXACT)
     last_bits = HIGHEST - MANTISSA - LOWEST + 1
     slots = -(-last_bits // span)
     near = Accumulators(cells, components, slots, width=span)
     whole = replace(near, far=(LAST - LOWEST) // span + 1 - slots)
-    return whole if 4 * whole.words <= FAR_BYTES else near
+    return whole if 4 * whole.words <= most else near
 
 
 def accumulator_bytes(sub_stages: Iterable[SubStage], most: int) -> int:
-    """Bytes of the buffer that all scatters and rasters by dispatches share. most: that a buffer may have."""
+    """Bytes of the buffer that all scatters and draws by dispatches share. most: that a buffer may have."""
     kept = (s.kept for s in sub_stages)
     return 4 * max((accumulators_of(f).buffer_words(most) for f in kept if f is not None), default=0)

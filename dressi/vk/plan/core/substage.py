@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ....ad.graph import (
+    AccumulateFunction,
     Domain,
     DrawFunction,
     FragmentScatterFunction,
@@ -25,6 +26,8 @@ from ....ad.graph.types import Sampler
 from ..model.cost import NOT_LONGER, Walks
 from .lists import ActiveBlocks, BlockHits, FaceList, WorkList
 
+Kept = ScatterFunction | FragmentScatterFunction | AccumulateFunction | RasterFunction
+"""What adds to accumulators, or keeps the nearest faces in them."""
 ONE = Domain((1, 1), 1)
 """A single texel: counters, rates, losses."""
 GROUP = 64
@@ -78,16 +81,16 @@ class SubStage:
         return next((f for f in self.functions if isinstance(f, kinds)), None)
 
     @property
-    def kept(self) -> ScatterFunction | FragmentScatterFunction | RasterFunction | None:
+    def kept(self) -> Kept | None:
         """The Function whose values lie in accumulators before a second shader writes them."""
-        first = self.functions[0] if isinstance(self.work, ComputeRaster) else self.scatter
-        assert first is None or isinstance(first, ScatterFunction | FragmentScatterFunction | RasterFunction)
+        first = self.functions[0] if isinstance(self.work, Visit) else self.scatter
+        assert first is None or isinstance(first, Kept)
         return first
 
     @property
     def resolved(self) -> tuple[Variable, ...]:
         """What the second shader of a scatter, or of a raster by a dispatch, writes."""
-        if isinstance(self.work, ComputeRaster) or self.final is not self:
+        if isinstance(self.work, Visit) or self.final is not self:
             return self.final.outputs
         return () if self.scatter is None else (self.scatter.output,)
 
@@ -352,8 +355,8 @@ class FragmentScatter(PrimitiveWork, Scatter):
 
 
 @dataclass(frozen=True, eq=False)
-class ComputeRaster(Scatter):
-    """A dispatch over the faces of one RasterFunction, which keep the nearest of each pixel in accumulators.
+class Visit(Scatter):
+    """A dispatch over the faces of one DrawFunction, which visit the pixels that they cover.
 
     faces: the list of those that are drawn, if not all.  slices: workgroups that share the pixels of the same large
     faces.
@@ -370,6 +373,17 @@ class ComputeRaster(Scatter):
     def entries(self, f: DrawFunction) -> int:
         """Invocations of a tile that look for a face: one for each of f, or for each place of the list."""
         return f.faces if self.faces is None else self.faces.entries
+
+
+@dataclass(frozen=True, eq=False)
+class ComputeRaster(Visit):
+    """A visit of the faces of one RasterFunction, which keep the nearest of each pixel in accumulators."""
+
+
+@dataclass(frozen=True, eq=False)
+class ComputeSum(Visit):
+    """A visit of the faces of one AccumulateFunction or FragmentScatterFunction, whose fragments add to
+    accumulators."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,5 @@
-"""GLSL of rasters by dispatches: faces visit the pixels that they cover and keep the nearest of each pixel by an atomic maximum.
+"""GLSL of draws by dispatches: faces visit the pixels that they cover. Those of rasters keep the nearest of each pixel by an atomic
+maximum; fragments that are added up go into accumulators (``scatter``).
 
 The key of a pixel has, from its highest bit on, how near the face is and the number of the face, so that of equal depths the
 lower number wins. A second shader turns keys into numbers of faces, and computes what fragments would write beside them.
@@ -7,9 +8,9 @@ Where the device has no 64-bit atomics the faces are visited twice: for the dept
 
 from __future__ import annotations
 
-from ....ad.graph import RasterFunction, Variable
+from ....ad.graph import DrawFunction, RasterFunction, Variable
 from ..core.lists import FaceList
-from ..core.substage import GROUP, ComputeRaster
+from ..core.substage import GROUP, ComputeRaster, Visit
 from ..lowering.fragment_value import FragmentValue
 from .raster import FACE, declare_list, hoist, needed, texel_of_list
 from .shaders import LONG_ATOMICS, Resource, Shaders, constants, invocation_number, workgroup_number
@@ -22,6 +23,8 @@ ACROSS, DOWN = 8, GROUP // 8
 ONE = 0x3F800000
 """The bits of the depth 1.0, at which nothing wins."""
 LAST = 0x7FFFFFFF
+ROUND = 1 << 14
+"""Iterations of a loop: some drivers end one after 65,535."""
 
 
 def compute_raster_shaders(work: ComputeRaster, w: Writer) -> Shaders:
@@ -44,22 +47,29 @@ def compute_raster_shaders(work: ComputeRaster, w: Writer) -> Shaders:
 
     r = w.beside()
     declare(w)
-    sources = {"compute": w.text(_visit(w, work, f), pushed)}
+    sources = {"compute": w.text(visit(w, work, f, *_of_pixel(w, f)), pushed)}
     names = declare(r)
     main = _resolve(r, f, [v for v in values if isinstance(v, FragmentValue)], names)
     sources["resolve"] = r.text(main, pushed)
     return Shaders(tuple(w.resources), sources, bands, based=not w.limits.dispatch_base)
 
 
-def _visit(w: Writer, work: ComputeRaster, f: RasterFunction) -> list[str]:
+def visit(
+    w: Writer, work: Visit, f: DrawFunction, once: list[str], body: list[str], kept: str = "true"
+) -> list[str]:
     """The statements of the shader that visits the pixels of faces: first the small faces, each by its invocation, then the large
-    ones of the workgroup, each by all invocations."""
+    ones of the workgroup, each by all invocations. once: statements of a face.  body: of each pixel that it covers.  kept: a condition
+    on the pixel.
+
+    An invocation goes on to the next pixel that is covered before it does anything there, so that its neighbours do the body at
+    the same time, whatever their faces look like.
+    """
     size, whole = f"vec2({float(f.size[0])!r}, {float(f.size[1])!r})", f"ivec2({f.size[0]}, {f.size[1]})"
     w.includes["visit.glsl"] = None
     _declare_pull(w, f)
     w.head.append(f"shared int dressi_large[{GROUP}];\nshared int dressi_larges;")
-    once, body = _of_pixel(w, f)
     parts = f"for (int part = 0; part < {f.triangles_per_face}; ++part)"
+    drawn_at = f"pixel + {w.corner(f.drawn)}" if f.drawn.tiles > 1 else "pixel"
     corners = ", ".join(f"visit_corner(p[{k}], {size})" for k in ("0", "third - 1", "third"))
     return [
         f"ivec2 group = {workgroup_number(w.limits)};",
@@ -86,18 +96,24 @@ def _visit(w: Writer, work: ComputeRaster, f: RasterFunction) -> list[str]:
         f"int n = dressi_pull({FACE}, part, tile, p);",
         "for (int third = 2; third < n; ++third) {",
         f"Visited face = visit_face(p[0], p[third - 1], p[third], {size});",
-        "for (int y = face.box.y + start.y; y < face.box.w; y += stride.y)",
-        "for (int x = face.box.x + start.x; x < face.box.z; x += stride.x) {",
-        "ivec2 pixel = ivec2(x, y);",
-        f"ivec2 place = {w.texel(f.output, 'tile', 'pixel')};",
-        "float depth = visit_depth(face, pixel);",
-        "if (!(depth >= 0.0 && depth <= 1.0)) continue;",
+        "ivec2 visits = max(face.box.zw - face.box.xy - start + stride - 1, ivec2(0)) / stride;",
+        f"for (int first = 0, left = visits.x * visits.y; first < left; first += {ROUND})",
+        f"for (int visit = first, last = min(first + {ROUND}, left); visit < last; ++visit) {{",
+        "ivec2 pixel;",
+        "float depth;",
+        "for (bool covered = false; visit < last && !covered; visit += int(!covered)) {",
+        "  pixel = face.box.xy + start + stride * ivec2(visit % visits.x, visit / visits.x);",
+        "  depth = visit_depth(face, pixel);",
+        f"  covered = depth >= 0.0 && depth <= 1.0 && {kept};",
+        "}",
+        "if (visit >= last) break;",
+        f"ivec2 place = {drawn_at};",
         *body,
         "} } } }",
     ]
 
 
-def _declare_pull(w: Writer, f: RasterFunction) -> None:
+def _declare_pull(w: Writer, f: DrawFunction) -> None:
     """A GLSL function that fetches the corners of a triangle of a face, and says how many there are after those behind the eye
     were cut off; 0 where a number of a corner is out of range."""
     position, lines = f.inputs[0], [f"int number = {f.triangles_per_face} * face + part;"]
@@ -118,7 +134,7 @@ def _declare_pull(w: Writer, f: RasterFunction) -> None:
     )
 
 
-def _live(w: Writer, f: RasterFunction, listed: FaceList | None) -> list[str]:
+def _live(w: Writer, f: DrawFunction, listed: FaceList | None) -> list[str]:
     """Statements that keep ``drawn`` for faces that the mask leaves; with a list ``own`` becomes the number that it names."""
     if listed is not None:
         count = f"int(dressi_list[(tile * {listed.segments} + segment) * 4]) / {listed.vertices}"
@@ -133,28 +149,37 @@ def _live(w: Writer, f: RasterFunction, listed: FaceList | None) -> list[str]:
     return [f"if (drawn) drawn = {w.fetch(live)}({texel_of_list('own', live)}, tile) != 0;"]
 
 
+def fragments(w: Writer, f: DrawFunction) -> tuple[list[str], list[str], list[str]]:
+    """Statements of a face, what its fragments have in common, and of each fragment; the names of the roots of their sub-graph."""
+    graph = f.fragment
+    actual: dict[Variable, Variable] = dict(zip(graph.formals, f.externals, strict=True))
+    w.names[graph.face] = FACE
+    shared, _ = hoist(graph.functions, graph.face, [v for v, x in actual.items() if x.size == (1, 1)])
+    for g in shared:
+        w.emit(g, actual)
+    once, w.lines = w.lines, []
+    if graph.z is not None:
+        w.names[graph.z] = "depth"
+    for g in w.s.body:
+        if g not in w.s.functions:
+            w.emit(g)
+    for g in needed(graph.functions, graph.roots, {g.output for g in shared}):
+        w.emit(g, actual)
+    kept: tuple[Variable, ...] = graph.roots
+    roots = [w.value(actual.get(v, v)) for v in kept]
+    lines, w.lines = w.lines, []
+    return once, lines, roots
+
+
 def _of_pixel(w: Writer, f: RasterFunction) -> tuple[list[str], list[str]]:
-    """Statements of a face, what its pixels have in common, and of each of its pixels: they keep the face if it is the nearest."""
-    graph, s, depth = f.fragment, w.s, "depth"
+    """Statements of a face, and of each of its pixels: they keep the face if it is the nearest."""
+    depth = "depth"
     once: list[str] = []
+    lines: list[str] = []
     w.names[f.output] = FACE
-    if graph is not None:
-        actual: dict[Variable, Variable] = dict(zip(graph.formals, f.externals, strict=True))
-        w.names[graph.face] = FACE
-        shared, _ = hoist(graph.functions, graph.face, [v for v, x in actual.items() if x.size == (1, 1)])
-        for g in shared:
-            w.emit(g, actual)
-        once, w.lines = w.lines, []
-        if graph.z is not None:
-            w.names[graph.z] = "depth"
-        for g in s.body:
-            if g not in s.functions:
-                w.emit(g)
-        for g in needed(graph.functions, graph.roots, {g.output for g in shared}):
-            w.emit(g, actual)
-        roots: tuple[Variable, ...] = graph.roots
-        own, *keep = [w.value(actual.get(v, v)) for v in roots]
-        w.lines.append(
+    if f.fragment is not None:
+        once, lines, (own, *keep) = fragments(w, f)
+        lines.append(
             f"float own_depth = {' || '.join(f'{k} == 0.0' for k in keep)} ? 1.0 : {own};"
             if keep
             else f"float own_depth = {own};"
@@ -170,7 +195,6 @@ def _of_pixel(w: Writer, f: RasterFunction) -> tuple[list[str], list[str]]:
             "if (dressi_band == 0) atomicMax(dressi_keys[2 * cell], near);",
             f"else if (dressi_keys[2 * cell] == near) atomicMax(dressi_keys[2 * cell + 1], {LAST} - {face});",
         ]
-    lines, w.lines = w.lines, []
     return once, [*lines, f"if ({depth} < 1.0) {{", f"int near = {near}, cell = {cell};", *keys, "}"]
 
 

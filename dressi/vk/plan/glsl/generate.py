@@ -24,6 +24,7 @@ _SHADERS: dict[type[Work], Callable[..., Shaders]] = {
     substage.FindHits: pixel.hits_shaders,
     substage.Raster: raster.raster_shaders,
     substage.ComputeRaster: compute_raster.compute_raster_shaders,
+    substage.ComputeSum: scatter.compute_sum_shaders,
     substage.Accumulate: raster.accumulate_shaders,
     substage.ListFaces: raster.list_shaders,
     substage.FragmentScatter: scatter.fragment_scatter_shaders,

@@ -11,11 +11,19 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ....ad.graph import DrawFunction, FragmentScatterFunction, Variable
+from ....ad.graph import (
+    AccumulateFunction,
+    DrawFunction,
+    FragmentScatterFunction,
+    ScatterFunction,
+    Variable,
+)
+from ....ad.graph.types import INT, VType
 from ..core.accumulators import HIGHEST, LOWEST, MANTISSA, Accumulators, accumulators_of
 from ..core.lists import vertices_expected
 from ..core.substage import (
     GROUP,
+    ComputeSum,
     FaceSums,
     FragmentScatter,
     PrimitiveWork,
@@ -24,12 +32,14 @@ from ..core.substage import (
     ScatterDraw,
 )
 from ..lowering.scatter import FaceSum
-from . import raster
+from . import compute_raster, raster
+from .compute_raster import ROUND
 from .pixel import FULL_SCREEN, invocation, write_work
 from .raster import FACE, Flat
 from .shaders import LONG_ATOMICS, Resource, Shaders, constants, invocation_number
 from .writer import Writer, component
 
+Adding = ScatterFunction | FragmentScatterFunction | AccumulateFunction
 EARLY = "layout(early_fragment_tests) in;"  # where the raster hit nothing no shader is started
 FLAT_PIXELS = 32
 """From so many pixels a vertex on, vertex shaders fetch what the fragments share. Measured on CPU drivers,
@@ -75,19 +85,36 @@ def fragment_scatter_shaders(work: FragmentScatter, w: Writer) -> Shaders:
     pulled = adding.pulled(f, f.fragment.face, flat, actual)
     received = flat.receive(w, actual)
     roots = raster.write_fragment(w, f, actual, flat)
-    names = zip(f.pairs, roots[0::2], roots[1::2], strict=True)
-    lines = adding.puts([(v, i, value, index) for (v, i), value, index in names])
+    lines = adding.fragment(f, roots)
     main = [*received, *raster.fragment_place(w), *w.lines, *lines]
     source = w.text(main, [*adding.buffers, *flat.layouts("in")])
     return adding.shaders({"vertex": pulled, "fragment": source})
+
+
+def compute_sum_shaders(work: ComputeSum, w: Writer) -> Shaders:
+    """``compute`` visits the pixels of faces, each of which adds; ``resolve`` writes the sums."""
+    adding = _Adding(work, w)
+    f = adding.f
+    assert isinstance(f, AccumulateFunction | FragmentScatterFunction)
+    if work.faces is not None:
+        raster.declare_list(w)
+    w.leave_out(adding.stored)
+    once, lines, roots = compute_raster.fragments(w, f)
+    body, kept = [*lines, *adding.fragment(f, roots)], "true"
+    if len(adding.bands) > 1:
+        cell = f"(tile * {f.size[1]} + pixel.y) * {f.size[0]} + pixel.x - dressi_band"
+        kept = f"uint({cell}) < {adding.bands.step}u"
+    main = compute_raster.visit(w, work, f, once, body, kept)
+    return adding.shaders({"compute": w.text(main, [*adding.buffers, f"layout(local_size_x={GROUP}) in;"])})
 
 
 class _Adding:
     """A SubStage that scatters: the writer of what adds, its table's accumulators, and the table's bands."""
 
     def __init__(self, work: Scatter, w: Writer):
-        assert w.s.scatter is not None, "a scatter has a scatter"
-        self.work, self.w, self.f, limits = work, w, w.s.scatter, w.limits
+        f = w.s.kept
+        assert isinstance(f, Adding), "a scatter has a scatter"
+        self.work, self.w, self.f, limits = work, w, f, w.limits
         self.sums = accumulators_of(self.f)
         self.bands = self.sums.bands(limits.max_storage_buffer_bytes)
         self.numbers = self.sums.buffer_numbers(limits.max_storage_buffer_bytes)
@@ -139,21 +166,34 @@ class _Adding:
         made = [v for v in s.outputs if v is not f.output and v not in later]
         for g in raster.needed([g for g in s.body if g is not f], {*f.inputs, *made}, flat.values):
             w.emit(g)
+        assert isinstance(f, ScatterFunction)
         bound = f", {w.value(f.inputs[0])}" if self.sums.bits else ""
-        lines = self.puts([(value, index, w.value(value), w.value(index)) for value, index in f.pairs], bound)
+        pairs = [(value.vtype, index.vtype, w.value(value), w.value(index)) for value, index in f.pairs]
+        lines = self.puts(pairs, bound)
         for v in made:
             lines += w.stores(v, f"dressi_output{s.outputs.index(v)}")
         return [*w.lines, *lines]
 
-    def puts(self, pairs: Iterable[tuple[Variable, Variable, str, str]], bound: str = "") -> list[str]:
-        """Statements that add values at indices, each with its name."""
+    def fragment(self, f: AccumulateFunction | FragmentScatterFunction, roots: list[str]) -> list[str]:
+        """Statements that add what a fragment has. roots: the names of those of its sub-graph."""
+        if isinstance(f, FragmentScatterFunction):
+            types = [(value.vtype, index.vtype) for value, index in f.pairs]
+            return self.puts([(*t, v, i) for t, v, i in zip(types, roots[0::2], roots[1::2], strict=True)])
+        value, *keep = roots
+        puts = self.puts([(f.output.vtype, INT, value, "dressi_cell")])
+        kept = " && ".join(f"{k} != 0.0" for k in keep)
+        cell = f"int dressi_cell = pixel.y * {f.size[0]} + pixel.x;"
+        return [cell, *([f"if ({kept}) {{", *puts, "}"] if keep else puts)]
+
+    def puts(self, pairs: Iterable[tuple[VType, VType, str, str]], bound: str = "") -> list[str]:
+        """Statements that add values at indices: the types of both, and their names."""
         f, sums, bands = self.f, self.sums, self.bands
         lines = []
         if sums.adding:
             self.w.includes["fixed_point.glsl"] = None
         wide, high = f.table.size
         for value, index, v, i in pairs:
-            if index.vtype.components == 2:
+            if index.components == 2:
                 cell = f"{i}.y * {wide} + {i}.x"
                 inside = f"uint({i}.x) < {wide}u && uint({i}.y) < {high}u"
             else:
@@ -164,7 +204,7 @@ class _Adding:
                 cell = f"{cell} - dressi_band"
                 inside += f" && uint({cell}) < {bands.step}u"
             lines.append(f"if ({inside}) {{ int number = ({cell}) * {sums.components};")
-            if sums.adding and sums.components > 1 and not value.vtype.is_matrix:
+            if sums.adding and sums.components > 1 and not value.is_matrix:
                 # A loop up to the last component that is not zero: CPU drivers skip nothing inside of a
                 # branch.
                 held = " : ".join(f"{v}[{k}] != 0.0 ? {k + 1}" for k in reversed(range(sums.components)))
@@ -172,7 +212,7 @@ class _Adding:
                 lines.append(f"  for (int k = 0; k < held; ++k) dressi_put(number + k, {v}[k]{bound});")
             else:
                 for k in range(sums.components):
-                    part = component(v, value.vtype, k)
+                    part = component(v, value, k)
                     put = f"dressi_put(number + {k}, {part}{bound})"
                     lines.append(
                         f"  {put if sums.adding else f'atomicMin(dressi_totals[number + {k}], ~{part})'};"
@@ -306,8 +346,6 @@ def total_text(a: Accumulators) -> str:
 
 # GLSL of sums by faces: an invocation visits the pixels in the box around a face, and adds up those that the
 # face covers.
-
-ROUND = 1 << 14  # iterations of a loop: some drivers end one after 65,535
 
 
 def face_sum_shaders(work: FaceSums, w: Writer) -> Shaders:

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ....ad.graph import Domain, DrawFunction, RasterFunction, ScatterFunction, Variable
+from ....ad.graph import (
+    AccumulateFunction,
+    Domain,
+    DrawFunction,
+    FragmentScatterFunction,
+    RasterFunction,
+    ScatterFunction,
+    Variable,
+)
 from ..analysis.context import Context
 from ..analysis.dataflow import restrict
 from ..analysis.known_values import HIT_NOTHING, adds_nothing, values_where
 from ..core import substage
+from ..core.accumulators import accumulators_of
 from ..core.limits import DeviceLimits
 from ..core.lists import LISTING, FaceList, vertices_expected
 from ..core.substage import Binding, Read, SubStage
@@ -157,11 +166,15 @@ def _adds_nothing_outside(s: SubStage, raster: Variable) -> bool:
     return any(isinstance(f, ScatterFunction) and adds_nothing(f, known) for f in s.body)
 
 
-# Rasters by dispatches: each face visits the pixels that it covers, and accumulators keep the nearest of each pixel.
+# Draws by dispatches: each face visits the pixels that it covers. Accumulators keep the nearest of each pixel,
+# or the sums of what fragments add.
 #
-# Data-centre GPUs draw slowly, and a render pass clears and tests every pixel whatever it draws. A dispatch costs
-# the faces and the pixels that they cover. A raster whose primitives scatters draw again stays a draw: they need its
-# depth.
+# Data-centre GPUs draw slowly, and a render pass clears and tests every pixel whatever it draws. A dispatch
+# costs the faces and the pixels that they cover. A raster whose primitives scatters draw again stays a draw: they
+# need its depth. Fragments of draws come in blocks of 2x2: of thin quads, as segments of strands are, most
+# invocations shade nothing. A visit shades the pixels that a face covers, and adds in fixed point, since its
+# order is any. What is blended may have any magnitude, so that sums stay draws where their accumulators would
+# take too much memory.
 
 SHARED = 1 << 14
 """Pixels of an image for each workgroup that visits large faces together, where there are few faces."""
@@ -170,8 +183,8 @@ CROWD = 1 << 15
 
 
 def rasterize_in_compute(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages, with rasters as dispatches. CPU drivers keep draws, which take a third to a fifth of the time
-    there, and tilers, which keep what they draw on the chip."""
+    """The SubStages, with rasters and sums over fragments as dispatches. CPU drivers keep draws, which take a
+    third to a fifth of the time there, and tilers, which keep what they draw on the chip."""
     if not context.cost.wide or context.cost.tiler:
         return list(sub_stages)
     again = {s.work.raster for s in sub_stages if isinstance(s.work, substage.ScatterDraw)}
@@ -180,13 +193,17 @@ def rasterize_in_compute(sub_stages: Sequence[SubStage], context: Context) -> li
 
 def _visiting(s: SubStage, context: Context) -> SubStage:
     f = s.functions[0] if s.functions else None
-    if not isinstance(s.work, substage.Raster) or not isinstance(f, RasterFunction):
+    drawn = isinstance(s.work, substage.Raster | substage.Accumulate | substage.FragmentScatter)
+    if not drawn or not isinstance(f, RasterFunction | AccumulateFunction | FragmentScatterFunction):
         return s
-    limits = context.limits
-    visit, pixels = substage.ComputeRaster(faces=s.work.faces), f.size[0] * f.size[1]
-    slices = max(min(CROWD // (visit.entries(f) * f.batch), pixels // SHARED), 1)
-    work = replace(visit, slices=slices)
+    assert isinstance(s.work, substage.PrimitiveWork), "it draws"
+    limits, raster = context.limits, isinstance(f, RasterFunction)
+    visit = (substage.ComputeRaster if raster else substage.ComputeSum)(faces=s.work.faces)
+    slices = min(CROWD // (visit.entries(f) * f.batch), f.size[0] * f.size[1] // SHARED)
     reads = tuple(r.by(Binding.TEXTURE) for r in s.reads)
-    visiting = replace(s, work=work, reads=reads)
-    large = 8 * limits.tiling(s.domain).texels > limits.max_storage_buffer_bytes
-    return s if large or limits.violation(visiting) else visiting
+    visiting = replace(s, work=replace(visit, slices=max(slices, 1)), reads=reads)
+    sums = accumulators_of(f)
+    blended = isinstance(f, AccumulateFunction)
+    banded = len(sums.bands(limits.max_storage_buffer_bytes)) > 1
+    fits = sums.far > 0 if blended else not banded
+    return visiting if fits and limits.violation(visiting) is None else s

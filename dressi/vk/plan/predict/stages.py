@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from ....ad.graph import FragmentScatterFunction, ScatterFunction
+from ....ad.graph import RasterFunction
 from ..core.accumulators import accumulators_of
 from ..core.substage import Binding, SparseWork, Stage, SubStage
 from ..execution.plan import Plan
@@ -169,9 +169,8 @@ def stage_bytes(plan: Plan, stage: Stage, *, tiler: bool = False) -> int:
             total += sum(map(plan.images.bytes_of, s.work.sparse.fill))
         if s.has_depth and not (tiler and not plan.images.slots[plan.images.depths[s]].lasting):
             total += 2 * 4 * s.domain.texels  # depth, cleared and tested
-        for f in s.functions:
-            if isinstance(f, ScatterFunction | FragmentScatterFunction):
-                total += 3 * 4 * accumulators_of(f).touched_words  # added to, read, cleared
+        if s.kept is not None and not isinstance(s.kept, RasterFunction):
+            total += 3 * 4 * accumulators_of(s.kept).touched_words  # added to, read, cleared
     return round(total)
 
 

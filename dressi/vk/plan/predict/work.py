@@ -50,6 +50,9 @@ TYPICAL_LOOP = 8
 
 SETUP, SIDES, OVERDRAW = 120.0, 60.0, 2.0
 """Operations of a face of a raster by a dispatch, and of a pixel of its box; faces over a pixel that is covered."""
+WAITING = 2.0
+"""Invocations of a sum by a dispatch for each pixel that a face covers: those of faces that cover few wait for their
+neighbours. Segments of hair cover ten on average."""
 
 
 class Invocation(NamedTuple):
@@ -549,6 +552,34 @@ def _(work: substage.ComputeRaster, s: SubStage, limits: DeviceLimits) -> list[L
 
 
 @_loads.register
+def _(work: substage.ComputeSum, s: SubStage, limits: DeviceLimits) -> list[Load]:
+    """Faces, the pixels of the boxes of their triangles, and those that they cover; then one invocation a texel of the
+    sums."""
+    f = s.functions[0]
+    assert isinstance(f, AccumulateFunction | FragmentScatterFunction)
+    graph, sums = f.fragment, accumulators_of(f)
+    single = [v for v, x in zip(graph.formals, f.externals, strict=True) if x.size == (1, 1)]
+    shared, _ = hoist(graph.functions, graph.face, single)
+    known = [g.output for g in shared]
+    before = Shader(s, graph.given).run((), shared)
+    pixel = Shader(s, [*graph.given, *known]).run(graph.roots, needed(graph.functions, graph.roots, known))
+    added = sums.components * (len(f.pairs) if isinstance(f, FragmentScatterFunction) else 1)
+    drawn = round(lists.vertices_expected(f, work.faces) / 3) * f.batch * work.slices
+    covered = lists.fragments_expected(f, work.faces) * f.batch
+    pixel = pixel.and_then(Invocation(added * PUT))
+    visits = [
+        Load(work.entries(f) * f.batch * work.slices, Invocation(LOOP), Stores(), True),
+        Load(drawn, before.and_then(Invocation(SETUP, fetches=4.0, chain=2.0)), Stores(), True),
+        Load(round(BOXES * f.triangles_per_face * covered), Invocation(SIDES), Stores(), True),
+    ]
+    return [
+        *visits * len(sums.bands(limits.max_storage_buffer_bytes)),
+        Load(round(WAITING * covered), pixel, Stores(atomics=added / WAITING), True),
+        _resolved(work, s),
+    ]
+
+
+@_loads.register
 def _(work: substage.PixelWork, s: SubStage, limits: DeviceLimits) -> list[Load]:
     """All pixels or those of active blocks; one invocation, or one a tile, does what is fused."""
     sparse = work.sparse if isinstance(work, substage.SparseWork) else None
@@ -619,7 +650,7 @@ def fill_seconds(s: SubStage, bytes_of: Callable[[Variable], int], model: Device
 
 def _resolved(work: substage.Scatter, s: SubStage) -> Load:
     """What turns the accumulators of a scatter into its table, and what follows."""
-    f, epilogue = s.scatter, work.epilogue
+    f, epilogue = s.kept, work.epilogue
     assert f is not None
     sums = accumulators_of(f)
     cells = sums.components * sums.slots

@@ -253,7 +253,7 @@ class _Recorder:
                 (f,) = s.functions
                 assert isinstance(f, DrawFunction)
                 self.dispatch(-(-f.faces // GROUP), f.batch)
-            case work.ComputeRaster() as visit:
+            case work.Visit() as visit:
                 f = s.functions[0]
                 assert isinstance(f, DrawFunction)
                 self.dispatch(-(-visit.entries(f) // GROUP), f.batch * visit.slices)

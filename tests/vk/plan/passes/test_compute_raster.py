@@ -1,4 +1,4 @@
-"""Rasters by dispatches: the winners of the draw and of the oracle, whatever the triangles are."""
+"""Draws by dispatches: the winners and the sums of the draw and of the oracle, whatever the triangles are."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,8 +9,9 @@ import pytest
 from dressi import FLOAT, IVEC3, VEC4, F, PlanOptions, Variable
 from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
+from dressi.ad.transform.gradient import gradient
 from dressi.vk.plan import compiler
-from dressi.vk.plan.core.substage import ComputeRaster
+from dressi.vk.plan.core.substage import ComputeRaster, ComputeSum, Visit
 from dressi.vk.plan.model.records import DATA_CENTRE
 from dressi.vk.run.execution.executor import VulkanExecutor
 
@@ -58,13 +59,14 @@ SCENES = {
 }
 
 
-def winners(program: Program, device) -> list[np.ndarray]:
+def winners(program: Program, device, kind: type[Visit] = ComputeRaster, *without: str) -> list[list[np.ndarray]]:
     """Outputs by a dispatch and by a draw."""
     made = []
-    for options in (PlanOptions(), PlanOptions(without=("rasterize_in_compute",))):
+    for left_out in ((), ("rasterize_in_compute",)):
+        options = PlanOptions(without=(*left_out, *without))
         with VulkanExecutor(program, device, options=options, cost=DATA_CENTRE) as run:
-            kinds = [isinstance(s.work, ComputeRaster) for s in run.plan.sub_stages]
-            assert any(kinds) == (not options.without)
+            kinds = [isinstance(s.work, kind) for s in run.plan.sub_stages]
+            assert any(kinds) == (not left_out)
             run.run(2)
             made.append([run.recv(v) for v in program.outputs.values()])
     return made
@@ -135,3 +137,54 @@ def test_devices_without_long_atomics_visit_faces_twice(device):
             run.run(2)
             made.append(run.recv(ids))
     np.testing.assert_array_equal(*made)
+
+
+@pytest.mark.parametrize(
+    "scene, channels", (("soup of two images", 4), ("small", 1), ("needles", 3), ("around the eye", 4))
+)
+def test_sums_over_fragments_are_those_of_the_oracle(device, scene, channels):
+    """Fragments that read a list and an image at their pixel, by a mask that a list is made of, of all magnitudes."""
+    corners, size = SCENES[scene]
+    count, batch = corners.shape[2] // 3, len(corners)
+    random = np.random.default_rng(4)
+    live = Variable(FLOAT, (count, 1), batch, data=random.integers(0, 4, (batch, 1, count)) > 0)
+    scale = Variable(FLOAT, (count, 1), data=10.0 ** random.uniform(-3, 9, (1, 1, count)))
+    limit = Variable(FLOAT, size, batch, data=random.uniform(0, 1, (batch, *size[::-1])))
+
+    def value(face, depth):
+        own = F.lookup(scale, F.ivec2(face, 0))
+        at = F.to_float(F.pixel_coordinates(size))
+        parts = [own, own * at.x, own - at.y, own * depth][:channels]
+        made = parts[0] if channels == 1 else (F.vec3 if channels == 3 else F.vec4)(*parts)
+        return made, F.less(depth, limit)
+
+    position = Variable(VEC4, (corners.shape[2], 1), batch, data=corners)
+    total = F.accumulate(position, size=size, value=value, live=live * 1.0)
+    (expected,) = evaluate([total])
+    (dispatched,), (drawn,) = winners(Program({"sum": total}), device, ComputeSum)
+    assert np.abs(expected).max() > 1e3
+
+    def far(made):  # depths follow from rounded corners
+        return (~np.isclose(made, expected, rtol=1e-3, atol=1e-5 * np.abs(expected).mean())).mean()
+
+    assert far(dispatched) <= far(drawn) + 0.002
+    small = replace(device.limits, max_storage_buffer_bytes=1 << 17, int64_atomics=False)
+    with VulkanExecutor(Program({"sum": total}), device, cost=DATA_CENTRE, limits=small) as run:
+        assert any(len(made.bands) > 1 for made in run.plan.shaders.values())
+        run.run(2)
+        np.testing.assert_array_equal(run.recv(total), dispatched)
+
+
+def test_sums_at_other_texels_are_those_of_the_oracle(device):
+    """Fragments that add to a table, and the work that follows from it."""
+    corners, size = SCENES["small"]
+    count = corners.shape[2] // 3
+    position = Variable(VEC4, (corners.shape[2], 1), data=corners)
+    weight = Variable(FLOAT, size, data=np.random.default_rng(5).uniform(-1, 1, (1, *size[::-1])))
+    colour = Variable(FLOAT, (count, 1), data=np.random.default_rng(6).uniform(0, 1, (1, 1, count)))
+    total = F.accumulate(position, size=size, value=lambda face, _: F.lookup(colour, F.ivec2(face, 0)))
+    slope = gradient(F.sum(F.square(total * weight)), [colour])[0] * 2.0
+    (expected,) = evaluate([slope])
+    made = winners(Program({"slope": slope}), device, ComputeSum, "sum_by_faces", "gather_at_lists")
+    dispatched, drawn = ((~np.isclose(values, expected, rtol=1e-3, atol=0.01)).mean() for (values,) in made)
+    assert dispatched <= max(drawn, 0.002)  # faces that have a pixel's centre on an edge
