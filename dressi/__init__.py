@@ -43,11 +43,12 @@ Every name has a docstring with an example; examples run after ``import numpy as
 loader are imported.
 """
 
-from importlib import import_module
+from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
 from .engines import provide_engine as _provide_engine
 from .figures import provide_figures as _provide_figures
+from .lazy import resolve as _resolve
 
 if TYPE_CHECKING:
     import dressi.render as render
@@ -125,12 +126,9 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name in _WHOLE:
-        found: Any = import_module(f".{_WHOLE[name]}", __name__)
-    else:
-        modules = (import_module(f".{module}", __name__) for module in _MODULES)
-        found = next(getattr(module, name) for module in modules if name in vars(module))
-    globals()[name] = found
-    return found
+        globals()[name] = found = _import_module(f".{_WHOLE[name]}", __name__)
+        return found
+    return _resolve(__name__, name, _MODULES)
 
 
 def __dir__() -> list[str]:

@@ -25,7 +25,6 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
@@ -178,6 +177,8 @@ config = Config()
 
 def dressi_version() -> str:
     """Of the installed package; of the sources where it is not installed."""
+    from importlib.metadata import PackageNotFoundError, version  # takes as long as all else here
+
     try:
         return version("dressi")
     except PackageNotFoundError:

@@ -1,10 +1,14 @@
 """The order of imports never matters: every module of dressi can be the first that a program imports."""
 
+import ast
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+import dressi.render
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -75,5 +79,30 @@ def test_the_command_line_starts_without_heavy_libraries(module: str):
     """`dressi --help` answers at once, and `dressi doctor` on a machine where NumPy or the loader is broken."""
     heavy = {"numpy", "scipy", "PIL", "trimesh", "vulkan", "matplotlib"}
     code = f"import {module}, sys; print(*{heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+
+
+def test_names_of_render_are_those_of_the_modules_that_it_names():
+    """They are looked up when they are used; type checkers read the imports."""
+    tree = ast.parse(Path(dressi.render.__file__).read_text(encoding="utf-8"))
+    (imports,) = [node.body for node in tree.body if isinstance(node, ast.If)]
+    named = {}
+    for node in imports:
+        assert isinstance(node, ast.ImportFrom)
+        module = import_module(f"dressi.render.{node.module}")
+        named |= {alias.name: getattr(module, alias.name, None) for alias in node.names}
+    named["primitives"] = import_module("dressi.render.mesh.primitives")
+    assert named == {name: getattr(dressi.render, name) for name in dressi.render.__all__}
+
+
+def test_the_graph_of_a_silhouette_needs_no_planner_and_no_large_library():
+    code = (
+        "import sys, numpy as np; from dressi import Variable; from dressi.render import primitives, render, ring;"
+        "mesh = primitives.octasphere(1); positions = Variable.of(mesh.positions);"
+        "picture = render(mesh, ring(np.zeros(3), 1.0, 1, (16, 16)), positions=positions);"
+        "picture.mask - picture.soft_target(np.eye(16)[None]);"
+        "print(*{'scipy', 'PIL', 'trimesh', 'vulkan', 'dressi.vk.plan.compiler'} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True)
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import shutil
-import subprocess
 from collections.abc import Sequence
-from html import escape
 
 from .graph import DrawFunction, FragmentScatterFunction, Function, ReduceFunction, ScatterFunction, Variable
 from .graph.program import Program
@@ -170,6 +167,9 @@ def _nearest(nodes: list[Node], edges: list[Edge], most: int) -> tuple[list[Node
 
 def draw(text: str, nodes: list[Node], edges: list[Edge], graphviz: bool = True) -> str:
     """An SVG of the Graphviz text; without Graphviz, of the nodes and edges in plain layers."""
+    import shutil
+    import subprocess
+
     program = shutil.which("dot") if graphviz else None
     if program:
         done = subprocess.run([program, "-Tsvg"], input=text, capture_output=True, text=True, check=False)
@@ -181,6 +181,8 @@ def draw(text: str, nodes: list[Node], edges: list[Edge], graphviz: bool = True)
 def _layered(nodes: list[Node], edges: list[Edge]) -> str:
     """An SVG in layers. Each node is one layer below its lowest producer, near the mean position of all; a
     leaf is right above its first reader."""
+    from html import escape
+
     producers: dict[str, list[str]] = {name: [] for name, *_ in nodes}
     for a, b, _ in edges:
         producers[b].append(a)

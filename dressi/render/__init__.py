@@ -61,112 +61,136 @@ Fits from pictures are in ``dressi.render.fit``. Positions, colours and the like
 of one entry a texel (``list_leaf``). All colours are linear unless a name says sRGB.
 """
 
-from .cameras import Camera, Cameras, Views, look_at
-from .cameras.camera import (
-    focal_from_fov,
-    fov_from_focal,
-    intrinsics,
-    intrinsics_from_fov,
-    intrinsics_from_pytorch3d,
-    intrinsics_to_pytorch3d,
-    projection_from_fov,
-    projection_matrix,
-    shift_principal,
-)
-from .cameras.conventions import (
-    clip_from_opengl,
-    clip_to_opengl,
-    view_from_colmap,
-    view_from_nerf,
-    view_from_opencv,
-    view_from_opengl,
-    view_from_pytorch3d,
-    view_to_colmap,
-    view_to_nerf,
-    view_to_opencv,
-    view_to_opengl,
-    view_to_pytorch3d,
-)
-from .cameras.pose import Poses, poses
-from .cameras.rigid import (
-    axis_angle_to_matrix,
-    axis_angle_to_quaternion,
-    compose,
-    exp_se3,
-    exp_so3,
-    invert,
-    log_se3,
-    log_so3,
-    matrix_to_axis_angle,
-    matrix_to_quaternion,
-    matrix_to_rotation_6d,
-    quaternion_conjugate,
-    quaternion_multiply,
-    quaternion_rotate,
-    quaternion_to_axis_angle,
-    quaternion_to_matrix,
-    rigid,
-    rotation_6d_to_matrix,
-    rotation_and_translation,
-    transform,
-    wxyz_to_xyzw,
-    xyzw_to_wxyz,
-)
-from .cameras.views import frame, orbit, ring
-from .core.lists import list_data, list_leaf
-from .core.materials import MaterialKind, Parameter
-from .drawing.draw import render_turntable
-from .drawing.entry import render
-from .drawing.picture import Picture
-from .drawing.pixels import Pixels
-from .drawing.point import SurfacePoint
-from .formats import load_mesh, load_scene, save_mesh, save_scene
-from .forms.edges.edge_list import edge_list
-from .forms.hard_soft_ras import hard_soft_ras
-from .forms.soft_target import outside_distance, soft_target
-from .io.strands import load_strands, save_strands
-from .mesh import Material, Mesh, primitives
-from .objectives.large_steps import large_steps, spread
-from .objectives.losses import charbonnier, l1, l2, multiscale_structural_similarity, structural_similarity
-from .objectives.metrics import chamfer, iou, psnr, ssim
-from .objectives.perceptual import Features, load_features, perceptual
-from .objectives.regularizers import (
-    adjacency,
-    bilaplacian_loss,
-    cotangent,
-    dirichlet_loss,
-    edge_length_loss,
-    laplacian_loss,
-    normal_consistency,
-)
-from .scene.geometry import TriangleGeometry
-from .scene.morph import MorphGeometry
-from .scene.scene import Node, Scene
-from .scene.skin import Skeleton, SkinnedGeometry
-from .shading.bsdf import Bsdf, EyeBsdf, Frame, GltfBsdf, HairBsdf, SkinBsdf, TeethBsdf
-from .shading.environment import Environment, studio
-from .shading.harmonics import HarmonicsLight
-from .shading.lights import DirectionalLight, Light, PointLight, SpotLight, lambert, unlit
-from .shading.monte_carlo import MonteCarloEnvironment
-from .shading.shadows import Shadow
-from .shading.skin import burley, diffused
-from .strands.draw import StrandPicture, draw_strands
-from .strands.geometry import PointGeometry, StrandGeometry, curves, wireframe
-from .strands.marschner import Marschner
-from .strands.point import AtPoints, KajiyaKay, StrandPoint
-from .surface.color import linear_to_srgb, srgb_to_linear
-from .surface.projection import to_clip
-from .surface.screen import (
-    barycentric,
-    corners,
-    covered,
-    flat_normal,
-    interpolate,
-    rasterize_hard,
-    vertex_normals,
-    with_margin,
-)
-from .surface.texturing import texture_colour, texture_uv
+from typing import TYPE_CHECKING, Any
+
+from ..lazy import resolve as _resolve
+
+if TYPE_CHECKING:
+    from .cameras import Camera, Cameras, Views, look_at
+    from .cameras.camera import (
+        focal_from_fov,
+        fov_from_focal,
+        intrinsics,
+        intrinsics_from_fov,
+        intrinsics_from_pytorch3d,
+        intrinsics_to_pytorch3d,
+        projection_from_fov,
+        projection_matrix,
+        shift_principal,
+    )
+    from .cameras.conventions import (
+        clip_from_opengl,
+        clip_to_opengl,
+        view_from_colmap,
+        view_from_nerf,
+        view_from_opencv,
+        view_from_opengl,
+        view_from_pytorch3d,
+        view_to_colmap,
+        view_to_nerf,
+        view_to_opencv,
+        view_to_opengl,
+        view_to_pytorch3d,
+    )
+    from .cameras.pose import Poses, poses
+    from .cameras.rigid import (
+        axis_angle_to_matrix,
+        axis_angle_to_quaternion,
+        compose,
+        exp_se3,
+        exp_so3,
+        invert,
+        log_se3,
+        log_so3,
+        matrix_to_axis_angle,
+        matrix_to_quaternion,
+        matrix_to_rotation_6d,
+        quaternion_conjugate,
+        quaternion_multiply,
+        quaternion_rotate,
+        quaternion_to_axis_angle,
+        quaternion_to_matrix,
+        rigid,
+        rotation_6d_to_matrix,
+        rotation_and_translation,
+        transform,
+        wxyz_to_xyzw,
+        xyzw_to_wxyz,
+    )
+    from .cameras.views import frame, orbit, ring
+    from .core.lists import list_data, list_leaf
+    from .core.materials import MaterialKind, Parameter
+    from .drawing.draw import render_turntable
+    from .drawing.entry import render
+    from .drawing.picture import Picture
+    from .drawing.pixels import Pixels
+    from .drawing.point import SurfacePoint
+    from .formats import load_mesh, load_scene, save_mesh, save_scene
+    from .forms.edges.edge_list import edge_list
+    from .forms.hard_soft_ras import hard_soft_ras
+    from .forms.soft_target import outside_distance, soft_target
+    from .io.strands import load_strands, save_strands
+    from .mesh import Material, Mesh, primitives
+    from .objectives.large_steps import large_steps, spread
+    from .objectives.losses import (
+        charbonnier,
+        l1,
+        l2,
+        multiscale_structural_similarity,
+        structural_similarity,
+    )
+    from .objectives.metrics import chamfer, iou, psnr, ssim
+    from .objectives.perceptual import Features, load_features, perceptual
+    from .objectives.regularizers import (
+        adjacency,
+        bilaplacian_loss,
+        cotangent,
+        dirichlet_loss,
+        edge_length_loss,
+        laplacian_loss,
+        normal_consistency,
+    )
+    from .scene.geometry import TriangleGeometry
+    from .scene.morph import MorphGeometry
+    from .scene.scene import Node, Scene
+    from .scene.skin import Skeleton, SkinnedGeometry
+    from .shading.bsdf import Bsdf, EyeBsdf, Frame, GltfBsdf, HairBsdf, SkinBsdf, TeethBsdf
+    from .shading.environment import Environment, studio
+    from .shading.harmonics import HarmonicsLight
+    from .shading.lights import DirectionalLight, Light, PointLight, SpotLight, lambert, unlit
+    from .shading.monte_carlo import MonteCarloEnvironment
+    from .shading.shadows import Shadow
+    from .shading.skin import burley, diffused
+    from .strands.draw import StrandPicture, draw_strands
+    from .strands.geometry import PointGeometry, StrandGeometry, curves, wireframe
+    from .strands.marschner import Marschner
+    from .strands.point import AtPoints, KajiyaKay, StrandPoint
+    from .surface.color import linear_to_srgb, srgb_to_linear
+    from .surface.projection import to_clip
+    from .surface.screen import (
+        barycentric,
+        corners,
+        covered,
+        flat_normal,
+        interpolate,
+        rasterize_hard,
+        vertex_normals,
+        with_margin,
+    )
+    from .surface.texturing import texture_colour, texture_uv
+
+_MODULES = (
+    "core.lists", "cameras", "cameras.views", "cameras.camera", "cameras.conventions", "cameras.pose",
+    "cameras.rigid", "mesh", "drawing.entry", "core.materials", "drawing.picture", "drawing.pixels",
+    "drawing.point", "forms.edges.edge_list", "forms.hard_soft_ras", "forms.soft_target",
+    "scene.geometry", "scene.morph", "scene.scene", "scene.skin", "shading.bsdf", "shading.environment",
+    "shading.harmonics", "shading.lights", "shading.monte_carlo", "shading.shadows", "shading.skin",
+    "strands.draw", "strands.geometry", "strands.marschner", "strands.point", "surface.color",
+    "surface.projection", "surface.screen", "surface.texturing", "drawing.draw", "formats",
+    "io.strands", "objectives.large_steps", "objectives.losses", "objectives.metrics",
+    "objectives.perceptual", "objectives.regularizers",
+)  # fmt: skip
+"""The modules of all names, the quick ones first; the others in the order in which pictures need them."""
 
 __all__ = [
     "AtPoints", "Bsdf", "Camera", "Cameras", "DirectionalLight", "Environment", "EyeBsdf", "Features", "Frame",
@@ -193,3 +217,15 @@ __all__ = [
     "view_from_pytorch3d", "view_to_colmap", "view_to_nerf", "view_to_opencv", "view_to_opengl",
     "view_to_pytorch3d", "wireframe", "with_margin", "wxyz_to_xyzw", "xyzw_to_wxyz",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name == "primitives":  # a module
+        from .mesh import primitives
+
+        return primitives
+    return _resolve(__name__, name, _MODULES if name in __all__ else ())
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *globals()})

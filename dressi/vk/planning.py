@@ -15,7 +15,6 @@ from ..ad.loops.loop import has_loops
 from ..ad.loops.parts import in_parts
 from ..ad.optim.optimizer import Optimizer
 from ..errors import InputError
-from .plan.compiler import build_plan
 from .plan.core.limits import DeviceLimits
 from .plan.core.options import DEFAULT, PlanOptions
 from .plan.execution.images import NOTHING, ImageSlot
@@ -68,6 +67,8 @@ class PlanningEngine:
         return self._plan
 
     def _planned(self, program: Program) -> Plan:
+        from .plan.compiler import build_plan  # an engine with a device may need none of it
+
         return build_plan(program, self._limits, self._shader_text, self._options, self._model)
 
     def _taken(self, program: Program) -> int:

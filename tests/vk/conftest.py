@@ -1,4 +1,5 @@
-"""Passes are tested whether what they make pays or not: the graphs of these tests are small."""
+"""Passes are tested whether what they make pays or not: the graphs of these tests are small. Tests change what
+passes do, so that every plan is made anew, and none is kept for other tests."""
 
 from collections.abc import Iterator
 
@@ -7,6 +8,8 @@ import pytest
 from dressi import Device
 from dressi.vk.plan import compiler
 from dressi.vk.plan.passes.draws import rasterize_in_compute
+from dressi.vk.run import runner
+from dressi.vk.run.execution import executor, planned
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -14,6 +17,8 @@ def what_passes_make_is_kept() -> Iterator[None]:
     """All but rasters by dispatches: they would leave none to the passes that draw."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiler, "JUDGED", frozenset((rasterize_in_compute,)))
+        patch.setattr(executor, "planned", planned.anew)
+        patch.setattr(runner, "planned", planned.anew)
         yield
 
 

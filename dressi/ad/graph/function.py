@@ -323,11 +323,11 @@ class Function(Work):
     def identity(self) -> tuple[Any, ...]:
         """Equal for two applications that compute the same of equal inputs: class and attributes, and the
         snippet if the instance has attributes that are no fields, since it may depend on them."""
-        if self._own_state():
+        if self.own_state():
             return (type(self), self.attributes, self.glsl)
         return (type(self), self.attributes)
 
-    def _own_state(self) -> dict[str, Any]:
+    def own_state(self) -> dict[str, Any]:
         """Attributes of this instance that are neither fields nor cached properties."""
         known, own = _known(type(self)), self.__dict__
         return {} if own.keys() <= known else {n: value for n, value in own.items() if n not in known}
@@ -342,7 +342,7 @@ class Function(Work):
         new = object.__new__(type(self))
         for name in self.fields:
             setattr(new, name, getattr(self, name))
-        new.__dict__.update(self._own_state())
+        new.__dict__.update(self.own_state())
         new.inputs, new.where = inputs, self.where
         alike = [(x.vtype, x.domain) for x in inputs] == [(x.vtype, x.domain) for x in self.inputs]
         vtype, domain = (self.output.vtype, self.output.domain) if alike else new.infer()

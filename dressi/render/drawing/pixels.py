@@ -21,8 +21,6 @@ from ...ad.graph import Variable, traversal
 from ...engines import default_engine
 from ...errors import InputError
 from ...figures import Figures
-from ..io.files import write_files
-from ..io.images import encode_png
 from ..layers.peel import MOST
 from ..surface.color import linear_to_srgb
 from .picture import Picture, attribute_leaf
@@ -200,6 +198,9 @@ class Pixels(Figures):
 
     def save(self, path: str | Path) -> None:
         """Write ``colour`` as an 8-bit sRGB PNG; several views side by side. Raises InputError."""
+        from ..io.files import write_files
+        from ..io.images import encode_png  # imports PIL
+
         if Path(path).suffix.lower() != ".png":
             raise InputError(f"pictures are saved as PNG; name a file that ends in .png, not '{path}'")
         colour = self.colour if self.single else np.concatenate(list(self.colour), axis=1)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy
 
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
 from ...errors import InputError
+from .nearest import nearest_outside
 
 
 def falloff(distance: Variable, radius: Like) -> Variable:
@@ -37,9 +37,7 @@ def outline_distances(coverage: np.ndarray) -> np.ndarray:
     found = np.empty(mask.shape)
     for part in (mask, ~mask):
         row, column = np.nonzero(part)
-        nearest = scipy.ndimage.distance_transform_edt(part, return_distances=False, return_indices=True)
-        assert isinstance(nearest, np.ndarray)
-        y, x = nearest[:, row, column]
+        y, x = nearest_outside(part)[:, row, column]
         square = y * (coverage.shape[1] + 1) + x
         least = np.full(len(row), np.inf, np.float32)
         # The outline passes through one of the four squares of centres around the nearest pixel of the other side.
@@ -63,7 +61,7 @@ def _outline(coverage: np.ndarray) -> list[np.ndarray]:
     """The outline in each square of four centres, ((H - 1) (W - 1), 4) float32: row and column of the start of a segment, and its
     extent; NaN without one. A second list is that of squares of which opposite corners are covered, if there are some."""
     inside, part = coverage >= 0.5, (coverage > 0) & (coverage < 1)
-    slopes = [-scipy.ndimage.sobel(coverage, axis, mode="nearest") for axis in (0, 1)]
+    slopes = _slope(coverage), _slope(coverage.T).T
     size, width = coverage.size, coverage.shape[1]
     points, outward = np.full((2 * size, 2), np.nan), np.zeros((2 * size, 2))
     # A point between each pixel and the next one in its row, then in its column, if one of them is covered.
@@ -105,6 +103,13 @@ def _outline(coverage: np.ndarray) -> list[np.ndarray]:
         )
         lines.append(line)
     return lines
+
+
+def _slope(coverage: np.ndarray) -> np.ndarray:
+    """(H, W) how much the coverage falls down the rows, by Sobel's filter."""
+    near = np.pad(coverage, 1, mode="edge")
+    down = near[:-2] - near[2:]
+    return down[:, :-2] + 2 * down[:, 1:-1] + down[:, 2:]
 
 
 def _smoothed(points: np.ndarray, links: np.ndarray, outward: np.ndarray) -> np.ndarray:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy
 
 from dressi.errors import InputError, KnownAttributes, warn
 from dressi.figures import Figures
@@ -20,6 +19,9 @@ from .compiled import compiled
 from .material import Material, bilinear
 from .rows import connected, distinct, drop_unused, face_rows, midpoints, unit, value_rows
 from .tangents import Tangents, corner_tangents
+
+if TYPE_CHECKING:
+    import scipy
 
 _STALE = dict.fromkeys(("normals", "normal_faces", "file_tangents", "file_tangent_faces"))
 """What a file says about a shape: dropped when the shape changes."""
@@ -289,6 +291,8 @@ class Mesh(KnownAttributes, Figures):
 
     def averaging(self) -> scipy.sparse.csr_array:
         """(V, V) sparse matrix that takes the mean of each vertex's neighbours."""
+        import scipy  # few meshes need it
+
         offsets, near = self.neighbours()
         counts = np.diff(offsets)
         weights = np.repeat(1 / np.maximum(counts, 1), counts)

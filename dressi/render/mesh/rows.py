@@ -95,11 +95,17 @@ def connected(start: np.ndarray, end: np.ndarray, count: int) -> np.ndarray:
     >>> connected(np.array([0, 1]), np.array([2, 3]), 5).tolist()
     [0, 1, 0, 1, 2]
     """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components  # slow to import and rarely used
-
-    graph = coo_array((np.ones(len(start)), (start, end)), shape=(count, count))
-    return connected_components(graph, directed=False)[1]
+    part = np.arange(count)  # of each node the first one that is known to be connected with it
+    while True:
+        first, second = part[start], part[end]
+        apart = first != second
+        if not apart.any():
+            break
+        start, end, first, second = start[apart], end[apart], first[apart], second[apart]
+        np.minimum.at(part, np.maximum(first, second), np.minimum(first, second))
+        while not np.array_equal(part, part[part]):
+            part = part[part]
+    return (np.cumsum(part == np.arange(count)) - 1)[part]
 
 
 def midpoints(values: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

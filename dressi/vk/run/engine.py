@@ -32,7 +32,6 @@ from .evaluations import Evaluations, Running, in_form, named
 from .execution.executor import VulkanExecutor, limits_of
 from .execution.workspace import Workspace
 from .measure.calibration import model_of
-from .measure.search import searched
 from .runner import Runner, by_leaf, read_state
 
 LOSS = "loss"
@@ -171,7 +170,11 @@ class DressiAD:
     def _make(self, program: Program, **more: Any) -> VulkanExecutor:
         more |= {"cost": self._model or model_of(self.device), "workspace": self._workspace}
         beside = self._optimises and not program.updates  # read between steps; that is not worth a search
-        options = self._options if beside else searched(program, self._options, **more)
+        options = self._options
+        if options.search and not beside:
+            from .measure.search import searched  # plans; kept plans need no planner
+
+            options = searched(program, options, **more)
         start = time.perf_counter()
         executor = VulkanExecutor(program, self.device, options=options, **more)
         self.build_ms = 1e3 * (time.perf_counter() - start)

@@ -17,14 +17,14 @@ from ...ad.least_squares.linear.vectors import Jacobian
 from ...ad.least_squares.objective import HISTORY, Objective
 from ...ad.ops.pixel.compare import Select
 from ...ad.transform.simplify import verify
-from ...config import config, shader_text
+from ...config import config
 from ...errors import DeviceError, GraphError, InputError
-from ..plan.compiler import build_plan
 from ..plan.core.options import PlanOptions
 from ..plan.model.device import DeviceModel
 from ..planning import bytes_in_parts, program_within
 from .evaluations import Evaluations
 from .execution.executor import VulkanExecutor
+from .execution.planned import planned
 from .execution.steps import Steps, running
 from .execution.workspace import Workspace
 from .measure.calibration import model_of
@@ -62,12 +62,8 @@ class Runner:
         def taken(program: Program) -> int:
             """Bytes that a program takes."""
             cost = self._model or model_of(self._workspace.device)
-            return bytes_in_parts(
-                program,
-                lambda one, changing: build_plan(
-                    one, limits, shader_text, options, cost, changing, every=True
-                ),
-            )
+            how = limits, options, cost
+            return bytes_in_parts(program, lambda one, changing: planned(one, *how, changing, False, True))
 
         if self._program is None:
             self._program = program_within(self._objective, options.memory, taken)

@@ -3,11 +3,14 @@
 ``apps/path_test.py`` does the last for larger meshes and images.
 """
 
+import sys
+
 import numpy as np
 import outer_cases as oc
 import pytest
+import scipy
 import soft_cases as sc
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from dressi import DressiAD, F, InputError, PlanOptions, adam, gradient
 from dressi.ad.check import check_gradient
@@ -18,8 +21,10 @@ from dressi.ad.graph.traversal import topological_order
 from dressi.ad.graph.types import FLOAT, INT, IVEC3, VEC2, VEC3, list_values
 from dressi.ad.optim.schedules import exponential
 from dressi.ad.transform.simplify import simplify
+from dressi.render.forms import nearest
 from dressi.render.forms.edges.edge_list import HIDDEN, edge_list, edge_sides
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
+from dressi.render.forms.nearest import nearest_outside
 from dressi.render.forms.outer import around_edges
 from dressi.render.forms.soft_target import falloff, outside_distance, soft_target
 from dressi.render.surface.screen import DrawnMesh, with_margin
@@ -502,3 +507,16 @@ def test_both_forms_shade_surfaces_the_same_way():
         assert_allclose(image, np.repeat(silhouette[..., None], 3, axis=-1), atol=1e-6)
         with pytest.raises(InputError, match="blending needs a colour"):
             drawn.blend([])
+
+
+def test_the_nearest_pixels_are_those_of_scipy_with_and_without_its_package(monkeypatch):
+    mask = np.random.default_rng(2).random((31, 50)) > 0.02
+    expected = scipy.ndimage.distance_transform_edt(mask, return_distances=False, return_indices=True)
+    assert_array_equal(nearest_outside(mask), expected)
+    monkeypatch.delitem(sys.modules, "scipy.ndimage")
+    assert_array_equal(nearest_outside(mask), expected)
+    assert "scipy.ndimage" not in sys.modules
+    monkeypatch.setattr("dressi.render.forms.nearest.PathFinder.find_spec", lambda *_: None)
+    nearest._compiled.cache_clear()
+    assert_array_equal(nearest_outside(mask), expected)
+    nearest._compiled.cache_clear()

@@ -193,7 +193,7 @@ def test_after_wrong_glsl(own, kind):
 
 
 PLACES = [
-    (executor, "build_plan"),
+    (executor, "planned"),
     (executor, "check_memory"),
     (pipeline, "compile_many"),
     (PipelineCache, "release_modules"),

@@ -13,10 +13,9 @@ import numpy as np
 from ....ad.graph import Variable
 from ....ad.graph.program import Program
 from ....ad.show import dot
-from ....config import config, shader_text
+from ....config import config
 from ....errors import DeviceError, GraphError, InputError, PlanError
 from ...plan.analysis.dependencies import copied_by_work
-from ...plan.compiler import build_plan
 from ...plan.core.limits import DeviceLimits, most_restrictive
 from ...plan.core.options import DEFAULT, PlanOptions
 from ...plan.execution.plan import Plan, plan_dot
@@ -29,6 +28,7 @@ from ..device.transfer import Readback
 from ..shaders.pyglslang import compile_glsl
 from .built import BuiltPlan
 from .gate import UNGATED, Gating, can_be_gated, copies_new_values, draws_lists
+from .planned import planned
 from .workspace import Store, Workspace, check_memory
 
 ITSELF: Mapping[Variable, Variable] = {}  # every leaf stands for itself
@@ -228,16 +228,8 @@ class VulkanExecutor:
         return plan
 
     def _plan(self, changing: frozenset[Variable]) -> Plan:
-        plan = build_plan(
-            self.program,
-            self._limits,
-            shader_text,
-            self._options,
-            self._cost,
-            changing,
-            gated=self._gated,
-            every=self._every,
-        )
+        how = self._limits, self._options, self._cost
+        plan = planned(self.program, *how, changing, self._gated, self._every)
         _debug(plan, self.device)
         return plan
 

@@ -107,6 +107,34 @@ def remove(folder: str, name: str) -> None:
             os.unlink(config.cache / folder / name)
 
 
+def touch(folder: str, name: str) -> None:
+    """Note that a file was used, for ``shrink``."""
+    if config.cache is not None:
+        with suppress(OSError):
+            os.utime(config.cache / folder / name)
+
+
+def shrink(folder: str, most: int) -> None:
+    """Delete the files of a folder that were used least recently, until the others have at most so many
+    bytes."""
+    place = trusted_folder(folder)
+    if place is None:
+        return
+    with suppress(OSError), os.scandir(place) as entries:
+        files = [(status.st_mtime_ns, status.st_size, e.name) for e in entries if (status := _status(e))]
+        for _, size, name in sorted(files, reverse=True):
+            most -= size
+            if most < 0:
+                remove(folder, name)
+
+
+def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
+    """The status of a file; None if another process has just deleted it."""
+    with suppress(OSError):
+        return entry.stat(follow_symlinks=False)
+    return None
+
+
 def trusted_folder(folder: str, *, make: bool = False) -> Path | None:
     """A folder of the cache that only this user can write; else None, with a warning. make: create it."""
     root = config.cache

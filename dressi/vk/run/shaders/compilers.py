@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-import subprocess
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -32,7 +30,7 @@ class Compiler(ABC):
 
     def __init__(self, kind: str, path: Path):
         self.kind, self.path = kind, path
-        self.identity = f"{kind} {fingerprint([path])}"
+        self.identity = identity_of(kind, path)
 
     @property
     def multiplies(self) -> bool:
@@ -45,6 +43,11 @@ class Compiler(ABC):
 
     def __str__(self) -> str:
         return f"{self.kind} ({self.path})"
+
+
+def identity_of(kind: str, path: Path) -> str:
+    """What tells the results of a compiler from those of others. Raises OSError without its file."""
+    return f"{kind} {fingerprint([path])}"
 
 
 # glslang's C interface
@@ -164,6 +167,8 @@ class GlslangLibrary(Compiler):
         # not need it.
         if len(shaders) < 8:
             return [self._one(shader) for shader in shaders]
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(min(os.cpu_count() or 1, 8)) as pool:
             return list(pool.map(self._one, shaders))
 
@@ -259,6 +264,9 @@ class CompilerProgram(Compiler):
         super().__init__("glslc" if path.stem == "glslc" else "glslangValidator", path)
 
     def compile(self, shaders: Sequence[Shader]) -> list[bytes]:
+        import subprocess
+        from concurrent.futures import ThreadPoolExecutor
+
         with tempfile.TemporaryDirectory(prefix="dressi-glsl-") as folder:
             inputs = [Path(folder) / f"{i}.{_EXTENSIONS[shader.stage]}" for i, shader in enumerate(shaders)]
             for file, shader in zip(inputs, shaders, strict=True):

