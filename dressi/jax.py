@@ -21,20 +21,15 @@ in reverse mode (``jax.custom_vjp``). Under ``vmap`` calls run in turn; use the 
 
 from __future__ import annotations
 
-import atexit
-import os
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from functools import lru_cache, wraps
-from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from .ad.graph.types import VType
 from .errors import InputError
-from .frameworks.engine import close_engines, engine
+from .frameworks.engine import engine
 from .frameworks.operation import WRAP, Operation, Spec, wrapped
 from .frameworks.optional import library
 from .frameworks.raster import (
@@ -46,6 +41,7 @@ from .frameworks.raster import (
     rasterize_call,
 )
 from .frameworks.texture import MIPS, TEXTURE, mips_call, texture_call
+from .frameworks.worker import on_worker
 
 __all__ = ["antialias", "interpolate", "rasterize", "texture", "texture_mips", "wrap"]
 
@@ -209,50 +205,3 @@ def wrap(
         return found[0] if len(found) == 1 else found
 
     return call
-
-
-# One thread for all calls: JAX calls back on threads of its own, and a Vulkan device belongs to one.
-
-Result = TypeVar("Result")
-
-
-class Worker:
-    """A thread that runs functions one after the other."""
-
-    def __init__(self) -> None:
-        self.process = os.getpid()
-        self._tasks: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
-        threading.Thread(target=self._serve, name="dressi", daemon=True).start()
-
-    def _serve(self) -> None:
-        while True:
-            task, future = self._tasks.get()
-            try:
-                future.set_result(task())
-            except BaseException as error:
-                future.set_exception(error)
-
-    def run(self, task: Callable[[], Result]) -> Result:
-        """What the function returns, or raises, there."""
-        future: Future[Result] = Future()
-        self._tasks.put((task, future))
-        return future.result()
-
-
-_worker: Worker | None = None
-_lock = threading.Lock()
-
-
-def on_worker(task: Callable[[], Result]) -> Result:
-    """The result of a function that runs on this process's thread for devices."""
-    global _worker
-    with _lock:
-        if _worker is None or _worker.process != os.getpid():
-            _worker = Worker()
-    return _worker.run(task)
-
-
-@atexit.register
-def _close() -> None:
-    if _worker is not None and _worker.process == os.getpid():
-        _worker.run(close_engines)

@@ -7,15 +7,17 @@
     colour, _ = dr.interpolate(colours, rast, triangles)
     colour = dr.antialias(colour, rast, positions, triangles)
 
-operations: signatures, shapes and conventions of nvdiffrast, on CPU tensors of float32 and int32
+operations: signatures, shapes and conventions of nvdiffrast, on tensors of float32 and int32
     rasterize, DepthPeeler, interpolate, texture, texture_construct_mip, antialias,
     antialias_construct_topology_hash, RasterizeCudaContext, RasterizeGLContext
 
 graphs: a function of Variables as a function of tensors
     wrap
 
-The device is that of DRESSI_DEVICE, or the best one. Where nvdiffrast differs: z/w has a gradient, too; any
-resolution will do; ``antialias`` draws silhouette edges, and so finds those of thin triangles.
+The device is that of DRESSI_DEVICE, or the best one. Tensors lie on the CPU or on one device of CUDA, and
+results where they do. On the same GPU as dressi they do not pass through the host; elsewhere they do, with a
+warning. Where nvdiffrast differs: z/w has a gradient, too; any resolution will do; ``antialias`` draws
+silhouette edges, and so finds those of thin triangles.
 """
 
 from __future__ import annotations
@@ -25,11 +27,10 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any
 
-import numpy as np
-
 from .ad.graph.types import VType
 from .errors import InputError
-from .frameworks.engine import engine
+from .frameworks.crossing import CudaCrossing
+from .frameworks.engine import Engine, engine
 from .frameworks.operation import WRAP, Operation, spec_of, wrapped
 from .frameworks.optional import library
 from .frameworks.raster import (
@@ -37,11 +38,12 @@ from .frameworks.raster import (
     INTERPOLATE,
     RASTERIZE,
     antialias_call,
-    edges_of,
     interpolate_call,
     rasterize_call,
+    topology,
 )
 from .frameworks.texture import TEXTURE, mips_call, texture_call
+from .frameworks.worker import on_worker
 
 __all__ = [
     "DepthPeeler", "RasterizeCudaContext", "RasterizeGLContext", "antialias",
@@ -54,15 +56,18 @@ torch = library("torch", "torch")
 
 Tensor = Any
 """torch.Tensor, which is not known where PyTorch is not installed."""
-DTYPES = {torch.float32: np.float32, torch.int32: np.int32}
+DTYPES = (torch.float32, torch.int32)
 
 
-def array_of(name: str, tensor: Tensor) -> np.ndarray:
-    """The values of a CPU tensor of float32 or int32, without a copy. Raises InputError for anything else."""
+def plain(name: str, tensor: Tensor) -> Tensor:
+    """A dense tensor of float32 or int32 without a gradient. Raises InputError for anything else."""
     if not isinstance(tensor, torch.Tensor):
         raise InputError(f"{name} is a torch.Tensor, not {type(tensor).__name__}")
-    if tensor.device.type != "cpu":
-        raise InputError(f"{name} lies on {tensor.device}; dressi.torch takes CPU tensors: call {name}.cpu()")
+    if tensor.device.type not in ("cpu", "cuda"):
+        raise InputError(
+            f"{name} lies on {tensor.device}; dressi.torch takes tensors of the CPU and of CUDA: call "
+            f"{name}.cpu()"
+        )
     if tensor.layout != torch.strided:
         raise InputError(
             f"{name} is {tensor.layout}; dressi.torch takes dense tensors: call {name}.to_dense()"
@@ -72,7 +77,31 @@ def array_of(name: str, tensor: Tensor) -> np.ndarray:
             f"{name} holds {tensor.dtype}; dressi.torch takes float32 and int32: call {name}.float() or "
             ".int()"
         )
-    return tensor.detach().resolve_conj().resolve_neg().numpy()
+    # Itself where possible: the edges of triangles are kept by the tensor.
+    return (tensor.detach() if tensor.requires_grad else tensor).resolve_conj().resolve_neg()
+
+
+Task = Callable[[Engine, Callable[[Tensor], Any]], Sequence[Any]]
+"""Gives arrays, by an engine and a function that makes arrays for it of tensors."""
+
+
+def on_device_of(tensors: Sequence[Tensor], task: Task) -> tuple[Tensor, ...]:
+    """What a task gives, as tensors where these ones lie."""
+    device = tensors[0].device
+    if device.type == "cpu":
+        return tuple(map(torch.from_numpy, task(engine(), torch.Tensor.numpy)))
+    stream = torch.cuda.current_stream(device)
+
+    def there() -> tuple[Tensor, ...]:
+        with torch.cuda.device(device), torch.cuda.stream(stream):
+            found = engine(device.index, lambda view: torch.as_tensor(view, device=device))
+            if not isinstance(found.crossing, CudaCrossing):
+                values = task(found, lambda tensor: tensor.cpu().numpy())
+                return tuple(torch.from_numpy(value).to(device) for value in values)
+            found.crossing.use(stream.cuda_stream)
+            return tuple(task(found, lambda tensor: tensor))
+
+    return on_worker(there)
 
 
 class Applied(torch.autograd.Function):
@@ -80,31 +109,45 @@ class Applied(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, operation: Operation, *tensors: Tensor) -> tuple[Tensor, ...]:
-        arrays = [array_of(name, t) for name, t in zip(operation.names, tensors, strict=True)]
         ctx.operation = operation
         ctx.save_for_backward(*tensors)
         ctx.set_materialize_grads(False)
-        values, ctx.ticket = engine().forward(operation, arrays)
-        found = tuple(torch.from_numpy(array) for array in values)
+
+        def task(engine: Engine, array_of: Callable[[Tensor], Any]) -> Sequence[Any]:
+            values, ctx.ticket = engine.forward(operation, [array_of(t) for t in given])
+            return values
+
+        given = [plain(name, t) for name, t in zip(operation.names, tensors, strict=True)]
+        found = on_device_of(given, task)
         ctx.mark_non_differentiable(*(t for t in found if not t.is_floating_point()))
         return found
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        arrays = [t.detach().numpy() for t in ctx.saved_tensors]
         wanted = ctx.needs_input_grad[1:]
-        seeds = [None if g is None else g.numpy() for g in gradients]
-        if not any(wanted) or all(seed is None for seed in seeds):
+        if not any(wanted) or all(g is None for g in gradients):
             return (None, *(None for _ in wanted))
-        found = iter(engine().backward(ctx.operation, arrays, seeds, wanted, ctx.ticket))
-        return (None, *(torch.from_numpy(next(found)) if want else None for want in wanted))
+
+        def task(engine: Engine, array_of: Callable[[Tensor], Any]) -> Sequence[Any]:
+            arrays, seeds = ([x if x is None else array_of(x) for x in some] for some in (given, gradients))
+            return engine.backward(ctx.operation, arrays, seeds, wanted, ctx.ticket)
+
+        given = [plain("an input", t) for t in ctx.saved_tensors]
+        found = iter(on_device_of(given, task))
+        return (None, *(next(found) if want else None for want in wanted))
 
 
 def apply(operation: Operation, *tensors: Tensor) -> tuple[Tensor, ...]:
     """The outputs of an operation, with its gradient. Raises InputError before the device sees anything."""
-    arrays = [array_of(name, t) for name, t in zip(operation.names, tensors, strict=True)]
-    operation.outputs(*(spec_of(array) for array in arrays))
+    checked = [plain(name, t) for name, t in zip(operation.names, tensors, strict=True)]
+    operation.outputs(*map(spec_of, checked))
+    first = checked[0].device
+    for name, tensor in zip(operation.names, checked, strict=True):
+        if tensor.device != first:
+            raise InputError(
+                f"{name} lies on {tensor.device}, and {operation.names[0]} on {first}; put them on one device"
+            )
     return Applied.apply(operation, *tensors)
 
 
@@ -125,7 +168,7 @@ class RasterizeGLContext:
     """What rasterize gives. All contexts draw on the same device, and none holds anything.
 
     output_db: whether rasterize gives the derivatives of u and v by pixels.  mode: "automatic" or "manual";
-    neither activates anything.  device: where the tensors are: the CPU, or None. Raises InputError.
+    neither activates anything.  device: where the tensors are: the CPU or CUDA, or None. Raises InputError.
 
     >>> import dressi.torch as dr
     >>> dr.RasterizeGLContext(output_db=False).output_db
@@ -137,10 +180,10 @@ class RasterizeGLContext:
             raise InputError(f"output_db is True or False, not {output_db!r}")
         if mode not in ("automatic", "manual"):
             raise InputError(f"mode is 'automatic' or 'manual', not {mode!r}")
-        if device is not None and not str(device).startswith("cpu"):
+        if device is not None and not str(device).startswith(("cpu", "cuda")):
             raise InputError(
-                f"a context for tensors on {device}: dressi.torch takes CPU tensors; leave device out, and "
-                "choose the Vulkan device with DRESSI_DEVICE"
+                f"a context for tensors on {device}: dressi.torch takes tensors of the CPU and of CUDA; "
+                "leave device out, and choose the Vulkan device with DRESSI_DEVICE"
             )
         self.output_db, self.mode = output_db, mode
         self.active_depth_peeler: Any = None
@@ -155,7 +198,7 @@ class RasterizeGLContext:
 class RasterizeCudaContext(RasterizeGLContext):
     """The same, with the name and the arguments of nvdiffrast's CUDA rasterizer.
 
-    device: where the tensors are: the CPU, or None. Raises InputError.
+    device: where the tensors are: the CPU or CUDA, or None. Raises InputError.
 
     >>> import dressi.torch as dr
     >>> dr.RasterizeCudaContext().output_db
@@ -179,7 +222,7 @@ def interpolate(operation: Operation, values: list[Tensor]) -> tuple[Tensor, Ten
     2.25
     """
     main, *da = apply(operation, *values)
-    return main, da[0] if da else torch.empty((*main.shape[:3], 0))
+    return main, da[0] if da else main.new_empty((*main.shape[:3], 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +273,7 @@ def _levels(tex: Tensor, mip: object, cube: bool) -> tuple[list[Tensor] | None, 
         raise InputError(
             f"mip is made by texture_construct_mip, or a list of tensors, not {type(mip).__name__}"
         )
-    shape = array_of("tex", tex).shape
+    shape = tuple(plain("tex", tex).shape)
     if (shape, cube) != (mip.shape, mip.cube):
         raise InputError(
             f"mip was made of another texture: tex has the shape {shape}, and that had {mip.shape}"
@@ -300,10 +343,12 @@ def antialias_construct_topology_hash(tri: Tensor) -> TopologyHash:
     >>> dr.antialias_construct_topology_hash(torch.tensor([[0, 1, 2]], dtype=torch.int32)).edges
     3
     """
-    array: Any = array_of("tri", tri)
-    if array.ndim != 2 or array.shape[1] != 3 or array.dtype.kind != "i":
-        raise InputError(f"tri holds int32 and has the shape (T, 3), not {array.dtype} {array.shape}")
-    return TopologyHash(tri, len(edges_of(array)[0]))
+    found = plain("tri", tri)
+    if found.dim() != 2 or found.shape[1] != 3 or found.dtype != torch.int32:
+        given = spec_of(found)
+        raise InputError(f"tri holds int32 and has the shape (T, 3), not {given.dtype} {given.shape}")
+    edges = topology(found if found.is_cuda else found.numpy())[0]
+    return TopologyHash(tri, int((edges[:, 2:] >= 0).any(1).sum()))
 
 
 @RASTERIZE.describe()
@@ -354,9 +399,11 @@ def _rasterized(
     # As in nvdiffrast, ranges are ignored where every image has vertices of its own.
     if not (isinstance(pos, torch.Tensor) and pos.dim() == 2):
         ranges = None
+    elif ranges is not None and isinstance(ranges, torch.Tensor):
+        ranges = ranges.to(pos.device)  # nvdiffrast wants them on the CPU
     operation, values = rasterize_call(pos, tri, resolution, ranges, before=before, grad_db=grad_db)
     main, *db = apply(replace(operation, with_db=glctx.output_db), *values)
-    return main, db[0] if db else torch.empty((*main.shape[:3], 0))
+    return main, db[0] if db else main.new_empty((*main.shape[:3], 0))
 
 
 class DepthPeeler:
@@ -413,8 +460,6 @@ def wrap(
     function: Callable[..., Any], *, types: dict[str, VType] | None = None, batched: Sequence[str] | bool = ()
 ) -> Callable[..., Any]:
     """A function from Variables to Variables as a function of tensors, with its gradient.
-
-    Tensors lie on the CPU.
 
     >>> import torch, dressi.torch as dr
     >>> energy = dr.wrap(lambda image: F.mean(F.square(image)))

@@ -5,28 +5,31 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from ..ad import functional as F
 from ..ad.graph import Domain, Variable, domain_of
 from ..ad.graph.program import Program
+from ..ad.graph.user_code import user_level
 from ..ad.transform.gradient import gradient
 from ..ad.transform.simplify import simplify
 from ..config import config
+from ..errors import DeviceError
 from ..vk.plan.core.options import PlanOptions
 from ..vk.run.device.device import Device
+from ..vk.run.device.external import device_with
 from ..vk.run.device.memory import from_planes
-from ..vk.run.device.transfer import Exchange
 from ..vk.run.evaluations import shared_device
 from ..vk.run.execution.executor import VulkanExecutor
 from ..vk.run.execution.workspace import Workspace
 from ..vk.run.measure.calibration import model_of
+from .crossing import HOST, Crossing, CudaCrossing, CudaView
+from .cuda import Cuda
 from .operation import Layout, Operation, Parts, Spec, computed, spec_of
 
 KEPT = 64
@@ -34,7 +37,9 @@ KEPT = 64
 OPTIONS = PlanOptions(cache_static=False)
 """Nothing is kept from call to call: inputs are new in every one."""
 
-Seeds = Sequence[np.ndarray | None]
+Arrays = Sequence[Any]
+"""Arrays of NumPy, or tensors where the engine's ``Crossing`` takes them from."""
+Seeds = Sequence[Any | None]
 """The gradient by each output; None is zero."""
 Choice = tuple[bool, ...]
 
@@ -48,8 +53,9 @@ class Call:
         inputs: Sequence[Parts],
         seeds: Sequence[Parts],
         workspace: Workspace,
+        crossing: Crossing,
     ):
-        device, self._workspace = workspace.device, workspace
+        device, self._workspace, self._crossing = workspace.device, workspace, crossing
         program = simplify(Program({str(k): v for k, v in enumerate(outputs)}))
         self._executor = VulkanExecutor(
             program, device, options=OPTIONS, cost=model_of(device), workspace=workspace
@@ -59,23 +65,25 @@ class Call:
         self.seeds = [[k for k, leaf in enumerate(parts) if leaf in read] for parts in seeds]
         self.leaves = _chosen_of(inputs, self.inputs)
         with device.undo_on_error():
-            self._in = workspace.inlet(self.leaves)
-            self._of_seeds = workspace.inlet(_chosen_of(seeds, self.seeds))
+            self._in = workspace.inlet(self.leaves, crossing.exchange)
+            self._of_seeds = workspace.inlet(_chosen_of(seeds, self.seeds), crossing.exchange)
             self._outputs = [self._executor.program.outputs[str(k)] for k in range(len(outputs))]
             self._images = [self._executor.images(v) for v in self._outputs]
             flat = [image for images in self._images for image in images]
-            self._out = Exchange(workspace.commands, flat, upload=False)
+            self._out = crossing.exchange(workspace.commands, flat, upload=False)
 
-    def __call__(self, inputs: Sequence[np.ndarray] | None, seeds: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def __call__(self, inputs: Arrays | None, seeds: Arrays) -> list[Any]:
         """The values of the outputs. inputs: for ``leaves``; None: they hold them already."""
-        if inputs is not None:
-            self._in.send(inputs)
-        if seeds:
-            self._of_seeds.send(seeds)
-        self._executor.run()
-        self._out.submit()
-        self._out.wait()
-        self._workspace.warn_of_clamped()
+        sent = [] if inputs is None else [(self._in, inputs)]
+        sent += [(self._of_seeds, seeds)] if seeds else []
+        for inlet, values in sent:
+            inlet.fill(values)
+        with self._crossing.over(self._out):
+            for inlet, _ in sent:
+                inlet.submit()
+            self._executor.run()
+            self._out.submit()
+        self._workspace.warn_of_clamped()  # of calls before, where the host has not waited for this one
         texels, found = iter(self._out.texels), []
         for v, images in zip(self._outputs, self._images, strict=True):
             planes = [next(texels) for _ in images]
@@ -84,6 +92,7 @@ class Call:
 
     def close(self) -> None:
         """Release everything on the device."""
+        self._crossing.settle()
         self._workspace.commands.wait()
         for exchange in (self._in, self._of_seeds, self._out):
             exchange.destroy()
@@ -101,8 +110,8 @@ class Kept:
     the device, does not send them again.
     """
 
-    def __init__(self, operation: Operation, given: Sequence[Spec], workspace: Workspace):
-        self._workspace = workspace
+    def __init__(self, operation: Operation, given: Sequence[Spec], workspace: Workspace, crossing: Crossing):
+        self._workspace, self._crossing = workspace, crossing
         self._layouts = operation.layouts(*given)
         names = (*operation.names, *(f"table {k}" for k in range(len(given))))
         self._inputs = [layout.leaves(name) for layout, name in zip(self._layouts, names)]
@@ -113,29 +122,28 @@ class Kept:
         self._calls: dict[tuple[Choice, Choice] | None, Call] = {}
         self._number, self._held = 0, dict[Variable, int]()
 
-    def forward(self, arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray], int]:
+    def forward(self, arrays: Arrays) -> tuple[list[Any], int]:
         """The outputs, and the number of the call."""
         if None not in self._calls:
             outputs = [v for parts in self._outputs for v in parts]
-            self._calls[None] = Call(outputs, self._inputs, [], self._workspace)
+            self._calls[None] = self._call(outputs, [])
         self._number += 1
         return self._joined(self._run(None, arrays, [], self._number), self._results), self._number
 
-    def backward(
-        self, arrays: Sequence[np.ndarray], seeds: Seeds, wanted: Sequence[bool], number: int | None
-    ) -> list[np.ndarray]:
+    def _call(self, outputs: Sequence[Variable], seeds: Sequence[Parts]) -> Call:
+        return Call(outputs, self._inputs, seeds, self._workspace, self._crossing)
+
+    def backward(self, arrays: Arrays, seeds: Seeds, wanted: Sequence[bool], number: int | None) -> list[Any]:
         """The gradients of sum(seed * output) by the wanted inputs. number: of the forward call."""
         key = tuple(wanted), tuple(seed is not None for seed in seeds)
         if key not in self._calls:
-            self._calls[key] = Call(self._gradients(*key), self._inputs, self._seeds, self._workspace)
+            self._calls[key] = self._call(self._gradients(*key), self._seeds)
         if number is None:
             number = self._number = self._number + 1
         layouts = [layout for layout, want in zip(self._layouts, wanted) if want]
         return self._joined(self._run(key, arrays, seeds, number), layouts)
 
-    def _run(
-        self, key: tuple[Choice, Choice] | None, arrays: Sequence[np.ndarray], seeds: Seeds, number: int
-    ) -> list[np.ndarray]:
+    def _run(self, key: tuple[Choice, Choice] | None, arrays: Arrays, seeds: Seeds, number: int) -> list[Any]:
         call = self._calls[key]
         inputs = None
         if any(self._held.get(leaf) != number for leaf in call.leaves):
@@ -145,7 +153,7 @@ class Kept:
         return found
 
     @staticmethod
-    def _joined(values: Sequence[np.ndarray], layouts: Sequence[Layout]) -> list[np.ndarray]:
+    def _joined(values: Arrays, layouts: Sequence[Layout]) -> list[Any]:
         parts = iter(values)
         return [layout.join([next(parts) for _ in layout.vtypes]) for layout in layouts]
 
@@ -165,8 +173,8 @@ class Kept:
 
 
 def _split(
-    layouts: Sequence[Layout], arrays: Sequence[np.ndarray | None], numbers: Sequence[Sequence[int]]
-) -> list[np.ndarray]:
+    layouts: Sequence[Layout], arrays: Sequence[Any | None], numbers: Sequence[Sequence[int]]
+) -> list[Any]:
     """The values of the leaves with these numbers, of each array."""
     found = []
     for layout, array, chosen in zip(layouts, arrays, numbers, strict=True):
@@ -191,14 +199,14 @@ class Ticket(NamedTuple):
 
 
 class Engine:
-    """Runs operations on one device."""
+    """Runs operations on one device, with arrays that reach it by ``crossing``."""
 
-    def __init__(self, device: Device):
-        self.device = device
+    def __init__(self, device: Device, crossing: Crossing = HOST):
+        self.device, self.crossing = device, crossing
         self._workspace = Workspace(device, device.limits)
         self._kept: OrderedDict[tuple[Operation, tuple[Spec, ...]], Kept] = OrderedDict()
 
-    def forward(self, operation: Operation, arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray], Ticket]:
+    def forward(self, operation: Operation, arrays: Arrays) -> tuple[list[Any], Ticket]:
         """The outputs of an operation, and a ticket for ``backward``. Raises InputError, DressiErrors."""
         whole = operation.complete(arrays)
         kept = self._program(operation, whole)
@@ -208,11 +216,11 @@ class Engine:
     def backward(
         self,
         operation: Operation,
-        arrays: Sequence[np.ndarray],
+        arrays: Arrays,
         seeds: Seeds,
         wanted: Sequence[bool],
         ticket: Ticket | None = None,
-    ) -> list[np.ndarray]:
+    ) -> list[Any]:
         """The gradients of sum(seed * output) by the wanted inputs, with the shapes of these. ticket: of the
         forward call with these arrays; they are sent again without it or when other calls followed."""
         whole = operation.complete(arrays)
@@ -222,10 +230,10 @@ class Engine:
         shapes = [array.shape for array, want in zip(arrays, wanted) if want]
         return [values[tuple(map(slice, shape))] for values, shape in zip(found, shapes, strict=True)]
 
-    def _program(self, operation: Operation, arrays: Sequence[np.ndarray]) -> Kept:
+    def _program(self, operation: Operation, arrays: Arrays) -> Kept:
         key = (operation, tuple(spec_of(array) for array in arrays))
         if key not in self._kept:
-            self._kept[key] = Kept(operation, key[1], self._workspace)
+            self._kept[key] = Kept(operation, key[1], self._workspace, self.crossing)
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)[1].close()
         self._kept.move_to_end(key)
@@ -235,11 +243,12 @@ class Engine:
         """Release everything on the device. Idempotent."""
         while self._kept:
             self._kept.popitem()[1].close()
+        self.crossing.close()
         self._workspace.close()
 
 
 _chosen = threading.local()
-_engines: dict[tuple[int, int, str | int | None], Engine] = {}
+_engines: dict[tuple[int, int, str | int | None, int | None], Engine] = {}
 
 
 @contextmanager
@@ -254,16 +263,36 @@ def using(device: Device) -> Iterator[Engine]:
         found.close()
 
 
-def engine() -> Engine:
+def engine(index: int | None = None, tensor_of: Callable[[CudaView], Any] | None = None) -> Engine:
     """The engine of this thread: that of the block of ``using``, or one on the device of DRESSI_DEVICE, or on
-    the best one. Raises DeviceErrors."""
+    the best one. Raises DeviceErrors.
+
+    index: of a device of CUDA, for tensors there; ``tensor_of`` makes those that lie at an address. Then the
+    best device is the same GPU. Where the two do not reach each other, the crossing is ``HOST``.
+    """
     chosen = getattr(_chosen, "engine", None)
     if chosen is not None:
         return chosen
-    key = (os.getpid(), threading.get_ident(), config.device)
+    key = (os.getpid(), threading.get_ident(), config.device, index)
     if key not in _engines or _engines[key].device.handle is None:
-        _engines[key] = Engine(shared_device(config.device))
+        made = None if index is None or tensor_of is None else _beside(index, tensor_of)
+        _engines[key] = made or Engine(shared_device(config.device))
     return _engines[key]
+
+
+def _beside(index: int, tensor_of: Callable[[CudaView], Any]) -> Engine | None:
+    """An engine for tensors on a device of CUDA; None, with a warning, where they cannot reach it."""
+    try:
+        cuda = Cuda(index)
+        device = shared_device(device_with(cuda.uuid) if config.device is None else config.device)
+        return Engine(device, CudaCrossing(device, cuda, tensor_of))
+    except DeviceError as error:
+        warnings.warn(
+            f"tensors on cuda:{index} go through the memory of the host, which is slower: {error}",
+            RuntimeWarning,
+            stacklevel=user_level(),
+        )
+    return None
 
 
 @atexit.register

@@ -5,17 +5,19 @@ from __future__ import annotations
 import inspect
 import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, wraps
+from itertools import accumulate, pairwise, starmap
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
 from ..ad.graph import Variable
 from ..ad.graph.arrays import layout_of
-from ..ad.graph.types import Size, VType, list_image, list_size, list_values, vector_type, whole
+from ..ad.graph.types import Size, VType, list_size, list_values, vector_type, whole
 from ..errors import GraphError, InputError
+from ..vk.run.device.memory import empty, zeros
 
 Array = TypeVar("Array")
 GRADIENTS = "Differentiable in {}."
@@ -48,9 +50,9 @@ class Operation(ABC):
         """The types of the outputs."""
         return ("float32",) * len(self.outputs(*given))
 
-    def complete(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def complete(self, arrays: Sequence[Any]) -> list[Any]:
         """The inputs, lists ``with_room``, and behind them what else the graph needs and is computed from
-        their values on the host."""
+        their values on the host: arrays of NumPy, or tensors that lie where the inputs do."""
         return list(arrays)
 
     @abstractmethod
@@ -141,9 +143,9 @@ class Spec(NamedTuple):
     dtype: str
 
 
-def spec_of(array: np.ndarray) -> Spec:
-    """The spec of an array."""
-    return Spec(array.shape, array.dtype.name)
+def spec_of(array: Any) -> Spec:
+    """The spec of an array, or of a tensor of PyTorch."""
+    return Spec(tuple(array.shape), str(array.dtype).removeprefix("torch."))
 
 
 @dataclass(frozen=True)
@@ -164,29 +166,35 @@ class Layout:
         """New leaves for such an array."""
         return tuple(Variable(v, self.size, self.batch, name=name, count=self.count) for v in self.vtypes)
 
-    def split(self, array: np.ndarray) -> list[np.ndarray]:
+    def split(self, array: Any) -> list[Any]:
         """The array of each leaf, without a copy where one leaf holds it all and a list needs no padding."""
         if len(self.vtypes) == 1:
             return [self._placed(array, self.vtypes[0])]
-        ends = np.cumsum([v.components for v in self.vtypes])
-        parts = np.split(array, ends[:-1], axis=-1)
-        return [self._placed(part, v) for part, v in zip(parts, self.vtypes, strict=True)]
+        return [self._placed(array[..., own], v) for own, v in zip(self._ranges(), self.vtypes, strict=True)]
 
-    def _placed(self, part: np.ndarray, vtype: VType) -> np.ndarray:
+    def _ranges(self) -> Iterator[slice]:
+        """The channels of each Variable."""
+        ends = accumulate((v.components for v in self.vtypes), initial=0)
+        return starmap(slice, pairwise(ends))
+
+    def _placed(self, part: Any, vtype: VType) -> Any:
         width, height = self.size
-        if self.count is None or self.count == width * height:
-            return part.reshape(self.batch, height, width, *vtype.shape)
-        entries = part.reshape(self.batch, self.count, *vtype.shape)
-        return np.concatenate([list_image(values) for values in entries])
+        if self.count is not None and self.count != width * height:
+            entries = part.reshape(self.batch, self.count, *vtype.shape)
+            part = zeros(part, (self.batch, width * height, *vtype.shape))
+            part[:, : self.count] = entries
+        return part.reshape(self.batch, height, width, *vtype.shape)
 
-    def join(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+    def join(self, parts: Sequence[Any]) -> Any:
         """The array of these values of the leaves."""
         if self.count is not None:
             parts = [list_values(part, self.count) for part in parts]
         if len(parts) == 1:
             return parts[0].reshape(self.shape)
-        flat = [p.reshape(*self.shape[:-1], v.components) for p, v in zip(parts, self.vtypes, strict=True)]
-        return np.concatenate(flat, axis=-1)
+        found = empty(parts[0], self.shape)
+        for part, own, v in zip(parts, self._ranges(), self.vtypes, strict=True):
+            found[..., own] = part.reshape(*self.shape[:-1], v.components)
+        return found
 
 
 def channels(count: int, *, integer: bool = False) -> tuple[VType, ...]:
@@ -212,7 +220,7 @@ STEPS = 8
 """How many lengths of lists there are from one power of two to the next."""
 
 
-def with_room(values: np.ndarray) -> np.ndarray:
+def with_room(values: Any) -> Any:
     """A list (..., V, C) padded with zeros to one of few lengths, at most an eighth more, so that similar
     meshes share a program: vertices at zero and degenerate triangles are not drawn."""
     count = values.shape[-2]
@@ -220,8 +228,9 @@ def with_room(values: np.ndarray) -> np.ndarray:
     more = -count % step
     if not more:
         return values
-    room = np.zeros((*values.shape[:-2], more, values.shape[-1]), values.dtype)
-    return np.concatenate([values, room], axis=-2)
+    padded = zeros(values, (*values.shape[:-2], count + more, values.shape[-1]))
+    padded[..., :count, :] = values
+    return padded
 
 
 def computed(parts: Sequence[Variable], shape: tuple[int, ...]) -> Layout:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -145,7 +146,7 @@ class Interpolate(Operation):
             raise InputError(f"diff_attrs names attribute {wrong[0]}; there are {axes['A']}, counted from 0")
         return main, (*rast.shape[:3], 2 * len(self.chosen))
 
-    def complete(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def complete(self, arrays: Sequence[Any]) -> list[Any]:
         attr, rast, tri, *rest = arrays
         return [with_room(attr), rast, with_room(tri), *rest]
 
@@ -253,7 +254,7 @@ class Rasterize(Operation):
             need("the layer before", rest.pop(0), "float32", shape)
         return (shape, shape) if self.with_db else (shape,)
 
-    def complete(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def complete(self, arrays: Sequence[Any]) -> list[Any]:
         pos, tri, *rest = arrays
         return [with_room(pos), with_room(tri), *rest]
 
@@ -376,13 +377,9 @@ class Antialias(Operation):
         need("tri", tri, "int32", ("T", 3))
         return (color.shape,)
 
-    def complete(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def complete(self, arrays: Sequence[Any]) -> list[Any]:
         color, rast, pos, tri = arrays
-        edges, neighbours = edges_of(tri)
-        room = with_room(edges)
-        if len(room) > len(edges):
-            room[len(edges) :, 2:] = -1  # no faces: never drawn
-        lists = [pos, tri, room, neighbours, *([spans(tri, len(pos))] if self.ranged else [])]
+        lists = [pos, tri, *topology(tri, len(pos) if self.ranged else None)]
         return [color, rast, *map(with_room, lists)]
 
     def layouts(self, *given: Spec) -> tuple[Layout, ...]:
@@ -395,18 +392,35 @@ class Antialias(Operation):
         return (antialiased(colours, rast, position, *lists),)
 
 
-_kept: OrderedDict[bytes, tuple[np.ndarray, np.ndarray]] = OrderedDict()
+_kept: OrderedDict[Any, tuple[Callable[[], Any], tuple[Any, ...]]] = OrderedDict()
 
 
-def edges_of(triangles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """``edge_tables`` of triangles; those of the last few topologies are kept."""
-    key = blake2b(np.ascontiguousarray(triangles).data, digest_size=16).digest()
-    if key not in _kept:
-        _kept[key] = edge_tables(triangles)
+def topology(triangles: Any, vertices: int | None = None) -> tuple[Any, ...]:
+    """``edge_tables`` of triangles, with room for more edges, and ``spans`` for a number of vertices. Those
+    of the last few topologies are kept.
+
+    The host makes them, of triangles in a tensor once while it is not changed; they lie where that does.
+    """
+    if isinstance(triangles, np.ndarray):
+        key, owner = blake2b(np.ascontiguousarray(triangles).data, digest_size=16).digest(), None
+    else:
+        key, owner = (id(triangles), triangles._version), triangles
+    key = key, vertices
+    known, tables = _kept.get(key, (None, ()))
+    if known is None or known() is not owner:
+        values = triangles if owner is None else owner.cpu().numpy()
+        edges, neighbours = edge_tables(values)
+        room = with_room(edges)
+        if len(room) > len(edges):
+            room[len(edges) :, 2:] = -1  # no faces: never drawn
+        tables = (room, neighbours) if vertices is None else (room, neighbours, spans(values, vertices))
+        if owner is not None:
+            tables = tuple(owner.new_tensor(table) for table in tables)
+        _kept[key] = (lambda: None) if owner is None else ref(owner), tables
         if len(_kept) > KEPT:
             _kept.popitem(last=False)
     _kept.move_to_end(key)
-    return _kept[key]
+    return tables
 
 
 # Silhouettes of a picture blended between neighbouring pixels: the antialias form over given triangles.

@@ -1,12 +1,19 @@
 """PyTorch tensors: nvdiffrast's names and arguments, autograd, and tensors that do not fit. Needs the extra ``torch``."""
 
 import importlib
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 from clip_scenes import octahedron, perspective
+from fake_cuda import Library
 
 from dressi import F, InputError
+from dressi.frameworks import cuda
+from dressi.frameworks.engine import close_engines
+from dressi.frameworks.worker import on_worker
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'dressi[torch]'")
 dr = importlib.import_module("dressi.torch")
@@ -151,6 +158,58 @@ def test_views_are_taken_as_they_are(on_device):
     )
 
 
+class OnCuda(NamedTuple):
+    """A tensor of the CPU that says that it lies on CUDA."""
+
+    tensor: torch.Tensor
+    device = SimpleNamespace(type="cuda", index=0)
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize("reached", [True, False])
+def test_tensors_of_cuda(device, reached, monkeypatch):
+    """The whole pipeline with autograd, peeling and a mip stack: as tensors of the CPU. With CUDA out of reach
+    through the host, with one warning."""
+    library = Library(device)
+    monkeypatch.setattr(cuda, "driver", lambda: library)
+    if not reached:
+        library.refuses.add("cuInit")
+    stream = SimpleNamespace(cuda_stream=9)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: stream)
+    for name in ("device", "stream"):
+        monkeypatch.setattr(torch.cuda, name, lambda _: nullcontext())
+    monkeypatch.setattr(torch, "as_tensor", lambda view, device: torch.from_numpy(library.texels(view)))
+    monkeypatch.setattr(torch.Tensor, "to", lambda tensor, device: tensor)
+    plain = dr.on_device_of
+    pos, tri = scene(2)
+    tex, context = torch.rand(1, 8, 8, 3), dr.RasterizeCudaContext(device="cuda:0")
+
+    def run(moved):
+        peeled = []
+        with dr.DepthPeeler(context, moved, tri, [16, 24]) as peeler:
+            for _ in range(2):
+                rast, db = peeler.rasterize_next_layer()
+                uv, uv_da = dr.interpolate(moved[..., :2], rast, tri, db, diff_attrs="all")
+                colour = dr.texture(tex, uv, uv_da, mip=dr.texture_construct_mip(tex))
+                peeled.append(dr.antialias(colour, rast, moved, tri))
+        total = sum((p**2).sum() for p in peeled)
+        total.backward()
+        return *peeled, moved.grad
+
+    expected = run(pos.clone().requires_grad_())
+    monkeypatch.setattr(dr, "on_device_of", lambda tensors, task: plain([OnCuda(t) for t in tensors], task))
+    if reached:
+        found = run(pos.clone().requires_grad_())
+        waits = "stream 9 signals" if library.other else "wait for stream 9"
+        assert library.log.count(waits) == len(library.log) // (2 if library.other else 1) > 8
+    else:
+        with pytest.warns(RuntimeWarning, match="go through the memory of the host") as told:
+            found = run(pos.clone().requires_grad_())
+        assert len(told) == 1
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    on_worker(close_engines)
+
+
 POS, TRI = scene()
 CONTEXT = dr.RasterizeCudaContext()
 BAD = {
@@ -160,7 +219,7 @@ BAD = {
     "pos lies on meta": lambda: dr.rasterize(CONTEXT, POS.to("meta"), TRI, [8, 8]),
     "pos is torch.sparse": lambda: dr.rasterize(CONTEXT, POS.to_sparse(), TRI, [8, 8]),
     "glctx is a RasterizeCudaContext": lambda: dr.rasterize(None, POS, TRI, [8, 8]),
-    "a context for tensors on cuda": lambda: dr.RasterizeCudaContext(device="cuda:0"),
+    "a context for tensors on meta": lambda: dr.RasterizeCudaContext(device="meta"),
     "output_db is True or False": lambda: dr.RasterizeGLContext(output_db=1),
     "mode is 'automatic' or 'manual'": lambda: dr.RasterizeGLContext(mode="some"),
     "mip is made by": lambda: dr.texture(torch.zeros(1, 4, 4, 1), torch.zeros(1, 2, 2, 2), mip=3),

@@ -26,7 +26,7 @@ from ..plan.core.options import DEFAULT, PlanOptions
 from ..plan.execution.plan import Plan
 from ..plan.model.device import DeviceModel
 from .device.device import Device, defer_close
-from .device.export import ExportedImage, exported
+from .device.export import ExportedImage, SharedValue, exported
 from .device.transfer import Readback
 from .evaluations import Evaluations, Running, in_form, named
 from .execution.executor import VulkanExecutor, limits_of
@@ -265,6 +265,27 @@ class DressiAD:
         """
         v = self._find(variable)
         return exported(v, self._evaluations.images(v), self.device, self._workspace.limits)
+
+    def share(self, variable: Variable | str, handle: int | None = None) -> SharedValue:
+        """Memory for a copy of what ``recv`` would give, which another device or CUDA reads and writes on the
+        GPU.
+
+        variable: as for ``recv``. handle: of the memory of a value of the same type, size and batch, from
+        ``share`` on another device of the same GPU and driver; this is the same memory then, and the handle
+        is taken over. Raises GraphError, and DeviceError where the device shares no memory.
+
+        >>> given, taken = Variable.of(np.ones((4, 6))), Variable.of(np.zeros((4, 6)))
+        >>> with DressiAD() as ad, DressiAD() as other:  # each has a device
+        ...     source = ad.share(given)
+        ...     target = other.share(taken, source.handle())
+        ...     source.give(); source.wait(); target.take()
+        ...     other.recv(taken).min().item(), source.blocks[0].shape
+        (1.0, (4, 6, 1))
+        """
+        v = self._find(variable)
+        images = None if v.is_leaf else self._evaluations.images(v)
+        refresh = (lambda: None) if v.is_leaf else partial(self._evaluations.images, v)
+        return self._workspace.share(v, images, refresh, handle)
 
     def _find(self, variable: Variable | str) -> Variable:
         """A Variable to be read, given as itself or by name. Raises GraphError."""

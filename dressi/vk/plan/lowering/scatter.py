@@ -617,9 +617,9 @@ def _pays(longest: int, model: DeviceModel) -> bool:
 Counts = Mapping[Variable, int]
 
 
-def counts_of(values: Mapping[Variable, np.ndarray]) -> dict[Variable, int]:
+def counts_of(values: Mapping[Variable, Any]) -> dict[Variable, int]:
     """The longest list of each leaf that may be ranges: IVEC2, first entry and number of entries."""
-    return {v: int(x[..., 1].max(initial=0)) for v, x in values.items() if v.vtype is IVEC2}
+    return {v: max(int(x[..., 1].max()), 0) for v, x in values.items() if v.vtype is IVEC2}
 
 
 def check_lengths(plan: Any, counts: Counts) -> None:

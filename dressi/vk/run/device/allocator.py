@@ -164,11 +164,12 @@ class Allocator:
         found = self._allocate(image, needs, name, wishes, linear=False)
         self._vk.vkBindImageMemory(self._device, image, found.block.memory, found.offset)
 
-    def bind_buffer(self, buffer: Any, name: str, *wishes: int) -> Allocation:
-        """The same for a VkBuffer. Where the first wish is for memory that the host sees, it is mapped."""
+    def bind_buffer(self, buffer: Any, name: str, *wishes: int, extension: Any = None) -> Allocation:
+        """The same for a VkBuffer. Where the first wish is for memory that the host sees, it is mapped.
+        extension: of VkMemoryAllocateInfo, for a block that holds nothing else."""
         vk = self._vk
         needs = vk.vkGetBufferMemoryRequirements(self._device, buffer)
-        found = self._allocate(buffer, needs, name, wishes, linear=True)
+        found = self._allocate(buffer, needs, name, wishes, linear=True, extension=extension)
         vk.vkBindBufferMemory(self._device, buffer, found.block.memory, found.offset)
         block = found.block
         if wishes[0] & vk.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT and block.mapped is None:
@@ -189,31 +190,41 @@ class Allocator:
             self._vk.vkFreeMemory(self._device, block.memory, None)
 
     def _allocate(
-        self, handle: Any, needs: Any, name: str, wishes: tuple[int, ...], *, linear: bool
+        self,
+        handle: Any,
+        needs: Any,
+        name: str,
+        wishes: tuple[int, ...],
+        *,
+        linear: bool,
+        extension: Any = None,
     ) -> Allocation:
         kind = self.memory_type(needs.memoryTypeBits, *wishes)
         blocks = [b for b in self._blocks if b.kind == kind and b.linear == linear]
-        for block in sorted(blocks, key=lambda b: b.size):
+        for block in sorted(blocks, key=lambda b: b.size) if extension is None else ():
             offset = block.take(needs.size, needs.alignment)
             if offset is not None:
                 break
         else:
-            block = self._block(kind, linear, needs.size, sum(b.size for b in blocks), name)
+            block = self._block(kind, linear, needs.size, sum(b.size for b in blocks), name, extension)
             offset = block.take(needs.size, needs.alignment)
             assert offset == 0
         found = self._of[handle] = Allocation(block, offset, needs.size, name)
         return found
 
     # ---- blocks
-    def _block(self, kind: int, linear: bool, needed: int, held: int, name: str) -> Block:
-        """A new block; only as large as what is needed now, where there is no memory for more."""
+    def _block(
+        self, kind: int, linear: bool, needed: int, held: int, name: str, extension: Any = None
+    ) -> Block:
+        """A new block; only as large as what is needed now, where there is no memory for more, and with an
+        extension."""
         heap = self._types[kind][0]
         if len(self._blocks) >= self.max_allocations:
             reason = f"all {self.max_allocations} allocations of memory that the device allows are in use"
             raise self._out_of_memory(f"{name} needs {mib(needed)}", reason, heap)
         largest = min(LARGEST_BLOCK, self.budget.heap_sizes[heap] // 8)
         size = needed
-        if needed <= largest // 2:
+        if needed <= largest // 2 and extension is None:
             size = max(min(max(held // GROWTH, FIRST_BLOCK), largest), needed)
         reason = ""
         for allocated in dict.fromkeys((size, needed)):
@@ -221,7 +232,9 @@ class Allocator:
             if allocated > left:
                 reason = f"only {mib(left)} of the memory budget are left"
                 continue
-            info = self._vk.VkMemoryAllocateInfo(allocationSize=allocated, memoryTypeIndex=kind)
+            info = self._vk.VkMemoryAllocateInfo(
+                pNext=extension, allocationSize=allocated, memoryTypeIndex=kind
+            )
             try:
                 memory = self._vk.call("vkAllocateMemory", "failed", self._device, info, None)
             except OutOfMemoryError as error:

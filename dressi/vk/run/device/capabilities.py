@@ -240,9 +240,9 @@ CORE = "VkPhysicalDeviceFeatures"
 
 @dataclass(frozen=True)
 class Feature:
-    """A member of one of Vulkan's structures of features.
+    """A member of one of Vulkan's structures of features, or an extension without one.
 
-    use: what dressi uses it for.  structure: of which it is a member, the core's or an extension's.
+    use: what dressi uses it for.  structure: of which it is a member, the core's or an extension's, or "".
     """
 
     name: str
@@ -291,6 +291,16 @@ FEATURES = (
         "VK_KHR_cooperative_matrix",
         cooperativeMatrix="matrix products by subgroups",
     ),
+    *(
+        Feature(
+            f"VK_KHR_external_{what}_{handle}",
+            use,
+            structure="",
+            extension=f"VK_KHR_external_{what}_{handle}",
+        )
+        for handle in ("fd", "win32")
+        for what, use in {"memory": "tensors of CUDA", "semaphore": "waits for CUDA on the device"}.items()
+    ),
 )
 REQUIRED = tuple(f for f in FEATURES if f.required)
 """Those without which no plan runs."""
@@ -305,11 +315,13 @@ def supported_features(vk: Any, physical: Any, extensions: Iterable[str]) -> fro
     core = vk.vkGetPhysicalDeviceFeatures(physical)
     found = {name for name, _ in vk.ffi.typeof(CORE).fields if getattr(core, name)}
     for f in FEATURES:
-        if f.extension is not None and f.extension in extensions:
+        if f.extension is None or f.extension not in extensions:
+            continue
+        if f.structure:
             chained = getattr(vk, f.structure)()
             vk.vkGetPhysicalDeviceFeatures2(physical, vk.VkPhysicalDeviceFeatures2(pNext=chained))
-            if getattr(chained, f.name):
-                found.add(f.name)
+        if not f.structure or getattr(chained, f.name):
+            found.add(f.name)
     return usable(found)
 
 
@@ -337,7 +349,7 @@ def enabling(vk: Any, names: frozenset[str]) -> dict[str, Any]:
         members.setdefault(f.structure, []).append(f.name)
     chain = None
     for structure, enabled in members.items():
-        if structure != CORE:
+        if structure not in (CORE, ""):
             chain = getattr(vk, structure)(pNext=chain, **dict.fromkeys(enabled, True))
     return {
         "pNext": chain,

@@ -1,16 +1,20 @@
-"""Images on the device as handles for another program on it, e.g. a viewer, without a copy by the host."""
+"""Values on the device for others, without a copy by the host: as images for another program on the device,
+e.g. a viewer, and as memory for other devices and for CUDA."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ....ad.graph import Variable
 from ....ad.graph.types import VType
 from ...plan.core.limits import DeviceLimits
+from .commands import Commands
 from .device import Device
+from .external import SharedBuffer
 from .memory import DeviceImage
+from .transfer import Block, Exchange, blocks_in, room
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,7 @@ class ExportedPlane:
 @dataclass(frozen=True)
 class ExportedImage:
     """The images that hold a Variable, from ``DressiAD.export``, and what a program has to do to read them.
+    They can be used on the engine's VkDevice alone; others take a copy in memory, ``DressiAD.share``.
 
     **What is where.** ``planes``: a column of a matrix each, else one. A texel is a float32 or int32 of 1, 2
     or 4 components; VEC3 and IVEC3 have 4, of which the last is 0. ``extent``: (width, height) of every plane
@@ -96,3 +101,67 @@ def exported(
         queue=number(device.queue),
         queue_family=device.family,
     )
+
+
+class SharedValue:
+    """Memory with the texels of a Variable, from ``DressiAD.share``, that another device or CUDA reads and
+    writes.
+
+    **What is where.** ``blocks``: the offset in bytes, shape (height, width, components) and type of each
+    plane, row by row without gaps; all else is as in ``ExportedImage``, with the tiles at ``offsets``.
+    ``bytes``: of the buffer, with which the memory begins; ``allocated``: of the memory.
+
+    **Whose turn it is.** ``give`` copies the present value into the memory, behind all work so far, and
+    ``take`` sets a leaf from it. Both queue the copy and return. Others read after ``wait``, and have written
+    before ``take``.
+
+    **How long.** Until the engine is closed; whoever has imported the memory keeps it alive.
+    """
+
+    def __init__(
+        self,
+        variable: Variable,
+        images: Sequence[DeviceImage],
+        commands: Commands,
+        limits: DeviceLimits,
+        refresh: Callable[[], None],
+        changed: Callable[[], None],
+        handle: int | None,
+    ):
+        tiling, device = limits.tiling(variable), commands.device
+        self.blocks: tuple[Block, ...] = tuple(blocks_in(images))
+        self.offsets = tuple(tiling.offset(tile) for tile in range(variable.tiles))
+        self._refresh, self._changed = refresh, changed
+        with device.undo_on_error():
+            self._memory = SharedBuffer(device, room(images), f"shared {variable}", handle)
+            self._out, self._in = (
+                Exchange(commands, images, upload=upload, staging=self._memory) for upload in (False, True)
+            )
+        self._last = self._out
+        self.bytes, self.allocated = self._memory.size, self._memory.allocated
+
+    def handle(self) -> int:
+        """A new handle of the memory: a file descriptor, or a HANDLE on Windows. Who imports a descriptor
+        owns it; a HANDLE has to be closed."""
+        return self._memory.export()
+
+    def give(self) -> None:
+        """Copy the present value into the memory. Raises GraphError for a leaf without one."""
+        self._refresh()
+        self._last = self._out
+        self._last.submit()
+
+    def take(self) -> None:
+        """Set the leaf from the memory. Raises GraphError for what is computed."""
+        self._changed()
+        self._last = self._in
+        self._last.submit()
+
+    def wait(self) -> None:
+        """Wait until the copy that was queued last is done."""
+        self._last.wait()
+
+    def destroy(self) -> None:
+        """Release the memory and the commands, for its engine. The copies must be done."""
+        self._in.destroy()
+        self._out.destroy()

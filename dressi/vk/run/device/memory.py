@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,19 +72,25 @@ class DeviceBuffer:
     """A buffer for storage, copies and indirect arguments. ``mapped``: its bytes, if the host sees them
     (``host``)."""
 
-    def __init__(self, device: Device, size: int, name: str, *, host: bool):
+    def __init__(
+        self, device: Device, size: int, name: str, *, host: bool, made: Any = None, allocated: Any = None
+    ):
+        """made, allocated: structures that extend how the buffer is created and its memory is allocated,
+        which then is all its own."""
         vk = device.vk
         self.device, self.size = device, size
         usage = vk.VK_BUFFER_USAGE_TRANSFER_SRC_BIT | vk.VK_BUFFER_USAGE_TRANSFER_DST_BIT
         usage |= vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | vk.VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT
-        info = vk.VkBufferCreateInfo(size=size, usage=usage, sharingMode=vk.VK_SHARING_MODE_EXCLUSIVE)
+        info = vk.VkBufferCreateInfo(
+            pNext=made, size=size, usage=usage, sharingMode=vk.VK_SHARING_MODE_EXCLUSIVE
+        )
         self.handle = device.create("Buffer", info, name)
         visible = vk.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | vk.VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
         wishes = [vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0]
         if host:
             wishes = [visible | vk.VK_MEMORY_PROPERTY_HOST_CACHED_BIT, visible]
-        memory = device.memory.bind_buffer(self.handle, name, *wishes)
-        self.mapped = memory.mapped(size) if host else np.empty(0, np.uint8)
+        self.memory = device.memory.bind_buffer(self.handle, name, *wishes, extension=allocated)
+        self.mapped = self.memory.mapped(size) if host else np.empty(0, np.uint8)
 
     def destroy(self) -> None:
         self.mapped = np.empty(0, np.uint8)
@@ -111,36 +117,57 @@ def make_stored(device: Device, slot: ImageSlot, name: str) -> Stored:
     return make_image(device, slot, name)
 
 
-def to_planes(variable: Variable, values: np.ndarray, tiling: Tiling, planes: Iterable[np.ndarray]) -> None:
+# Values are arrays of NumPy or of any library with the same indexing, ``swapaxes`` and ``reshape``, such as
+# PyTorch: what lies on a GPU is placed by that library, there.
+
+
+def zeros(like: Any, shape: tuple[int, ...]) -> Any:
+    """An array of this shape and the type of another one, where that lies."""
+    return np.zeros(shape, like.dtype) if isinstance(like, np.ndarray) else like.new_zeros(shape)
+
+
+def empty(like: Any, shape: tuple[int, ...]) -> Any:
+    """The same with any values."""
+    return np.empty(shape, like.dtype) if isinstance(like, np.ndarray) else like.new_empty(shape)
+
+
+def to_planes(
+    variable: Variable, values: Any, tiling: Tiling, planes: Iterable[Any], *, clear: bool = True
+) -> None:
     """Set the texels of each plane, (height, width, components of the slot), from an array of the Variable's
-    shape."""
+    shape. clear: also set what holds no value to 0."""
     n = variable.vtype.planes[0]
     if variable.vtype.is_matrix:
-        values = np.moveaxis(values, -1, -2)  # GLSL stores columns
+        values = values.swapaxes(-1, -2)  # GLSL stores columns
     values = values.reshape(variable.tiles, *variable.size[::-1], -1)
-    w, h = variable.size
     for k, texels in enumerate(planes):
-        if variable.tiles < tiling.rows * tiling.columns:
+        if clear and variable.tiles < tiling.rows * tiling.columns:
             texels[:] = 0
-        elif n < texels.shape[-1]:
+        elif clear and n < texels.shape[-1]:
             texels[..., n:] = 0
-        for tile in range(variable.tiles):
-            x, y = tiling.offset(tile)
-            texels[y : y + h, x : x + w, :n] = values[tile, ..., k * n : (k + 1) * n]
+        for tiles, place in _columns(variable, tiling):
+            column = values[tiles, ..., k * n : (k + 1) * n]
+            texels[place][..., :n] = column.reshape(-1, *column.shape[2:])
 
 
-def from_planes(variable: Variable, planes: list[np.ndarray], tiling: Tiling) -> np.ndarray:
-    """The inverse of ``to_planes``: an array of the Variable's shape."""
-    n = variable.vtype.planes[0]
-    (w, h), tiles = variable.size, []
-    if len(planes) == 1 and tiling.columns == 1 and not variable.vtype.is_matrix:
-        texels = planes[0][: variable.tiles * h, :w, :n]  # tiles stand below each other
-        return texels.copy().reshape(variable.shape)
-    for tile in range(variable.tiles):
-        x, y = tiling.offset(tile)
-        tiles.append(np.concatenate([p[y : y + h, x : x + w, :n] for p in planes], axis=-1))
-    texels = np.stack(tiles)
+def from_planes(variable: Variable, planes: Sequence[Any], tiling: Tiling) -> Any:
+    """The inverse of ``to_planes``: a new array of the Variable's shape."""
+    n, (w, h) = variable.vtype.planes[0], variable.size
+    texels = empty(planes[0], (variable.tiles, h, w, n * len(planes)))
+    for k, plane in enumerate(planes):
+        for tiles, place in _columns(variable, tiling):
+            texels[tiles, ..., k * n : (k + 1) * n] = plane[place][..., :n].reshape(-1, h, w, n)
     if variable.vtype.is_matrix:
         rows, columns = variable.vtype.shape
-        texels = np.moveaxis(texels.reshape(*texels.shape[:3], columns, rows), -1, -2)
-    return np.ascontiguousarray(texels.reshape(variable.shape))
+        turned = texels.reshape(*texels.shape[:3], columns, rows).swapaxes(-1, -2)
+        texels = empty(texels, variable.shape)
+        texels[:] = turned.reshape(variable.shape)
+    return texels.reshape(variable.shape)
+
+
+def _columns(variable: Variable, tiling: Tiling) -> Iterator[tuple[slice, tuple[slice, slice]]]:
+    """The tiles of each column of the image, and its texels: tiles stand below each other."""
+    (w, h), count = variable.size, variable.tiles
+    for first in range(0, count, tiling.rows):
+        (x, _), tiles = tiling.offset(first), min(tiling.rows, count - first)
+        yield slice(first, first + tiles), (slice(0, tiles * h), slice(x, x + w))

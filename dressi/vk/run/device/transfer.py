@@ -5,12 +5,13 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .commands import Commands
 from .device import Device
+from .external import SharedBuffer
 from .memory import DeviceBuffer, DeviceImage
 
 SMALL = 1 << 20  # bytes that may lie idle
@@ -132,7 +133,7 @@ class Transfers:
             slot = min(self._slots, key=lambda s: s.ticket)
         slot.make_free(size)
         assert slot.staging is not None
-        slot.texels, slot.reader = texels_in(slot.staging, images), None
+        slot.texels, slot.reader = texels_in(slot.staging.mapped, images), None
         return slot
 
     def upload(self, images: list[DeviceImage], fill: Callable[[list[np.ndarray]], None]) -> None:
@@ -173,14 +174,23 @@ class Exchange:
     """Copies a fixed set of images from (``upload``) or to host memory, by commands that are recorded once:
     recording takes longer than a small copy. ``texels``: of each image, (height, width, components).
 
-    What ``texels`` holds is valid after ``wait``, until the next ``submit``.
+    What ``texels`` holds is valid after ``wait``, until the next ``submit``. staging: a buffer of ``room``
+    bytes that others share, in place of memory of the host; then ``texels`` are theirs.
     """
 
-    def __init__(self, commands: Commands, images: Sequence[DeviceImage], *, upload: bool):
+    def __init__(
+        self,
+        commands: Commands,
+        images: Sequence[DeviceImage],
+        *,
+        upload: bool,
+        staging: SharedBuffer | None = None,
+    ):
         self._commands, self._ticket = commands, 0
-        size = max(_offsets(images)[-1], 16)
-        self._staging = DeviceBuffer(commands.device, size, "exchange", host=True)
-        self.texels = texels_in(self._staging, images)
+        self.texels: list[Any] = []
+        self._staging = staging or DeviceBuffer(commands.device, room(images), "exchange", host=True)
+        if staging is None:
+            self.texels = texels_in(self._staging.mapped, images)
         self._buffer = commands.record(copying(commands, self._staging, images, upload=upload))
 
     def submit(self) -> None:
@@ -206,24 +216,57 @@ def _offsets(images: Sequence[DeviceImage]) -> list[int]:
     return list(accumulate(((image.slot.bytes + 15) & ~15 for image in images), initial=0))
 
 
-def texels_in(staging: DeviceBuffer, images: Sequence[DeviceImage]) -> list[np.ndarray]:
-    """The texels of each image, (height, width, components), as views of a staging buffer."""
-    found = []
-    for image, offset in zip(images, _offsets(images)):
-        s = image.slot
-        texels = staging.mapped[offset : offset + s.bytes].view(np.int32 if s.is_int else np.float32)
-        found.append(texels.reshape(s.height, s.width, s.components))
-    return found
+def room(images: Sequence[DeviceImage]) -> int:
+    """Bytes of a staging buffer for these images."""
+    return max(_offsets(images)[-1], 16)
+
+
+class Block(NamedTuple):
+    """The texels of an image in a staging buffer: where they begin, and what they are."""
+
+    offset: int
+    shape: tuple[int, int, int]
+    dtype: np.dtype[Any]
+
+
+def blocks_in(images: Sequence[DeviceImage]) -> list[Block]:
+    """Where the texels of each image lie, (height, width, components)."""
+    return [
+        Block(offset, (s.height, s.width, s.components), np.dtype(np.int32 if s.is_int else np.float32))
+        for s, offset in zip((image.slot for image in images), _offsets(images))
+    ]
+
+
+def texels_in(memory: np.ndarray, images: Sequence[DeviceImage]) -> list[np.ndarray]:
+    """The texels of each image, as views of the bytes of a staging buffer."""
+    return [np.ndarray(b.shape, b.dtype, memory, b.offset) for b in blocks_in(images)]
 
 
 def copying(
     commands: Commands, staging: DeviceBuffer, images: Sequence[DeviceImage], *, upload: bool
 ) -> Callable[[Any], None]:
     """Records copies of whole images from a staging buffer (``upload``) or to it."""
-    vk = commands.device.vk
+    device = commands.device
+    vk = device.vk
     general = vk.VK_IMAGE_LAYOUT_GENERAL
 
+    def hand_over(buffer: Any, before: int, after: int) -> None:
+        """What is shared belongs to one queue family, or to others outside of this device."""
+        change = vk.VkBufferMemoryBarrier(
+            srcAccessMask=vk.VK_ACCESS_MEMORY_WRITE_BIT,
+            dstAccessMask=vk.VK_ACCESS_MEMORY_READ_BIT | vk.VK_ACCESS_MEMORY_WRITE_BIT,
+            srcQueueFamilyIndex=before,
+            dstQueueFamilyIndex=after,
+            buffer=staging.handle,
+            size=staging.size,
+        )
+        every = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT
+        vk.vkCmdPipelineBarrier(buffer, every, every, 0, 0, None, 1, [change], 0, None)
+
     def write(buffer: Any) -> None:
+        shared = isinstance(staging, SharedBuffer)
+        if shared:
+            hand_over(buffer, vk.VK_QUEUE_FAMILY_EXTERNAL, device.family)
         for image, offset in zip(images, _offsets(images)):
             region = vk.VkBufferImageCopy(
                 bufferOffset=offset,
@@ -234,7 +277,9 @@ def copying(
                 vk.vkCmdCopyBufferToImage(buffer, staging.handle, image.handle, general, 1, [region])
             else:
                 vk.vkCmdCopyImageToBuffer(buffer, image.handle, general, staging.handle, 1, [region])
-        if not upload:
+        if shared:
+            hand_over(buffer, device.family, vk.VK_QUEUE_FAMILY_EXTERNAL)
+        elif not upload:
             commands.to_host(buffer)
 
     return write

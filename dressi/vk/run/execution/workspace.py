@@ -8,7 +8,7 @@ images of leaves. Nothing is copied between them. When one of them changes a lea
 from __future__ import annotations
 
 import warnings
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -18,6 +18,7 @@ import numpy as np
 
 from ....ad.graph import Variable
 from ....ad.graph.program import Program
+from ....ad.graph.types import IVEC2
 from ....ad.graph.user_code import user_level
 from ....errors import GraphError
 from ...plan.core.limits import DeviceLimits
@@ -27,6 +28,7 @@ from ...plan.execution.plan import Plan
 from ...plan.lowering.scatter import Counts, InverseList, counts_of
 from ..device.commands import Commands
 from ..device.device import Device, close_deferred
+from ..device.export import SharedValue
 from ..device.memory import DeviceBuffer, DeviceImage, Stored, from_planes, make_image, make_stored, to_planes
 from ..device.transfer import Exchange, Readback, Transfers
 from ..shaders.pipeline import PipelineCache
@@ -47,30 +49,47 @@ class Watcher(Protocol):
         """Release the program's objects."""
 
 
+MakeExchange = Callable[..., Exchange]
+"""``Exchange``, or what makes one between other memory and the images: (commands, images, upload=...)."""
+
+
 class Inlet:
-    """Sends the same leaves again and again, for less than ``Workspace.send_many`` costs."""
+    """Sends the same leaves without data again and again, for less than ``Workspace.send_many`` costs:
+    ``fill``, then ``submit``."""
 
     def __init__(
-        self, workspace: Workspace, leaves: Sequence[Variable], held: Mapping[Variable, list[DeviceImage]]
+        self,
+        workspace: Workspace,
+        leaves: Sequence[Variable],
+        held: Mapping[Variable, list[DeviceImage]],
+        make: MakeExchange,
     ):
         self._workspace, self._leaves = workspace, list(leaves)
         images = [image for leaf in leaves for image in held[leaf]]
-        self._exchange = Exchange(workspace.commands, images, upload=True)
+        self._exchange = make(workspace.commands, images, upload=True)
+        self._fill([None] * len(self._leaves))
 
-    def send(self, values: Sequence[np.ndarray]) -> None:
-        """Set the leaves to arrays of their shapes, after all steps so far."""
+    def fill(self, values: Sequence[Any]) -> None:
+        """Take arrays of the leaves' shapes. Raises InputError."""
         self._exchange.wait()
-        given = dict(zip(self._leaves, values, strict=True))
-        followers = self._workspace.followers(given)
-        self._workspace.counts |= self._workspace.check_lengths({**given, **followers})
+        self._workspace.counts |= self._workspace.check_lengths(dict(zip(self._leaves, values, strict=True)))
+        self._fill(values)
+
+    def _fill(self, values: Sequence[Any]) -> None:
+        """None: the texels that no value fills get zeros, once and for all."""
         texels = iter(self._exchange.texels)
         for leaf, array in zip(self._leaves, values, strict=True):
-            tiling = self._workspace.limits.tiling(leaf)
-            to_planes(leaf, array, tiling, islice(texels, len(leaf.vtype.planes)))
+            planes = list(islice(texels, len(leaf.vtype.planes)))
+            if array is None:
+                for plane in planes:
+                    plane[:] = 0
+            else:
+                to_planes(leaf, array, self._workspace.limits.tiling(leaf), planes, clear=False)
+
+    def submit(self) -> None:
+        """Set the leaves, after all steps so far."""
         self._exchange.submit()
         self._workspace.missing.difference_update(self._leaves)
-        if followers:
-            self._workspace.send_many(followers)
         self._workspace.note(self._leaves)
 
     def destroy(self) -> None:
@@ -99,6 +118,7 @@ class Workspace:
         self._lists: dict[Variable, list[InverseList]] = {}  # those that are held, by their indices
         self.counts: dict[Variable, int] = {}  # longest lists of the leaves that may be ranges
         self._exported: set[Variable] = set()  # leaves whose images are used outside
+        self._shared: list[SharedValue] = []
         self._watchers: list[Watcher] = []
         self._transient: dict[ImageSlot, list[Stored]] = {}  # by slot, without its usage
         self._accumulators: list[DeviceBuffer] = []
@@ -174,9 +194,9 @@ class Workspace:
             watcher.check_lengths({**self.counts, **counts})
         return counts
 
-    def inlet(self, leaves: Sequence[Variable]) -> Inlet:
+    def inlet(self, leaves: Sequence[Variable], make: MakeExchange = Exchange) -> Inlet:
         """What sends these leaves together, again and again."""
-        return Inlet(self, leaves, self.hold(leaves))
+        return Inlet(self, leaves, self.hold(leaves), make)
 
     def note(self, leaves: Iterable[Variable], by: Watcher | None = None) -> None:
         """Tell all programs but ``by`` that these leaves have new values."""
@@ -197,6 +217,32 @@ class Workspace:
         self._check_sent(leaf)
         self._exported.add(leaf)
         return images
+
+    def share(
+        self, v: Variable, images: list[DeviceImage] | None, refresh: Callable[[], object], handle: int | None
+    ) -> SharedValue:
+        """Memory with the texels of a Variable, kept until ``close``. images: where a computed one lies.
+        refresh: brings it up to date."""
+        if images is None:
+            images = self.hold([v])[v]
+            self._exported.add(v)
+
+        def check() -> None:
+            if v in self._of:
+                self._check_sent(v)
+            refresh()
+
+        def changed() -> None:
+            if v not in self._of:
+                raise GraphError(f"{v} is computed; only leaves can be set from shared memory")
+            if v in self._lists or v.vtype is IVEC2:
+                raise GraphError(f"the host makes lists of {v}, or counts them; send its values instead")
+            self.missing.discard(v)
+            self.note([v])
+
+        found = SharedValue(v, images, self.commands, self.limits, check, changed, handle)
+        self._shared.append(found)
+        return found
 
     def _check_sent(self, leaf: Variable) -> None:
         if leaf in self.missing:
@@ -352,8 +398,8 @@ class Workspace:
         for pool in (*self._of.values(), *self._transient.values()):
             for image in pool:
                 image.destroy(self.device)
-        for buffer in (*self._accumulators, self.status):
-            buffer.destroy()
+        for owner in (*self._accumulators, self.status, *self._shared):
+            owner.destroy()
         self.device.destroy(self.pipelines.handle)
         self.commands.destroy()
 

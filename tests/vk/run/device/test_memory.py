@@ -44,7 +44,7 @@ class Driver:
 
     vkGetImageMemoryRequirements = vkGetBufferMemoryRequirements = requirements
 
-    def VkMemoryAllocateInfo(self, allocationSize: int, memoryTypeIndex: int) -> int:
+    def VkMemoryAllocateInfo(self, pNext: None, allocationSize: int, memoryTypeIndex: int) -> int:
         return allocationSize
 
     def call(self, function: str, failed: str, device: object, size: int, _: None) -> int:
