@@ -36,7 +36,8 @@ class Work:
     ``footprint``: the distance, along either axis, at which an evaluation reads FETCH inputs of the output's
       domain; ``math.inf``, the default, if it is not bounded. Values known that far around make it known.
     ``quiet``: the value of the output at nearly all texels, or None. What follows from the output is only
-      computed on blocks of texels with another value.
+      computed on texels with another value, or on blocks with one. Planners expect these along lines where a
+      Function has a ``footprint``, and else in half of an image.
     ``divides``: whether the texels that are not ``quiet`` are one of several parts of an image: what only
       counts there gets shaders of its own.
 

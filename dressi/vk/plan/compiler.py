@@ -59,6 +59,7 @@ from .analysis.dependencies import (
     separate_updates,
     split_static,
 )
+from .analysis.known_values import KnownValues
 from .core.limits import DeviceLimits
 from .core.options import DEFAULT, PlanOptions
 from .core.substage import SubStage
@@ -255,7 +256,7 @@ def contexts(program: Program, target: Target, gated: bool = False) -> tuple[Con
     """What the first pass gets for each of the two Schedules of a Program: what runs once, and the step."""
     options, cost = target.options, target.model
     limits = within_walks(target.limits, program, cost.longest_walk)
-    dependencies = Dependencies(program.functions)
+    dependencies, known = Dependencies(program.functions), KnownValues(program.functions)
     updates = effective_updates(program)
     moving = target.changing.union(leaf for leaf, _ in updates)
     kept, repeated = split_static(program, moving, dependencies, options, cost)
@@ -282,6 +283,7 @@ def contexts(program: Program, target: Target, gated: bool = False) -> tuple[Con
             incremental=False,
             gated=gated,
             dependencies=dependencies,
+            known=known,
             analysis=analysis,
             uses=Uses(()),
         )

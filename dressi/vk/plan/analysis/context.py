@@ -16,6 +16,7 @@ from ..model.device import DeviceModel
 from ..model.records import CPU
 from .dataflow import Analysis
 from .dependencies import NO_LEAVES, Dependencies, Leaves, Updates
+from .known_values import KnownValues
 
 
 class Target(NamedTuple):
@@ -37,7 +38,7 @@ class Context:
     end.  named: outputs that a user reads by name, which need images of their own.  incremental: its Stages
     run again one by one when leaves are sent, so that SubStages that depend on different leaves must stay
     apart.  gated: the step is behind a gate, which cannot skip copies at its end.
-    dependencies: the leaves that a value depends on.  analysis: order and readers of Functions, and which of
+    dependencies: the leaves that a value depends on.  known: what Functions make of known values.  analysis: order and readers of Functions, and which of
     them every reader computes again.  uses: the index of the SubStages that the next pass gets.
     """
 
@@ -52,6 +53,7 @@ class Context:
     incremental: bool
     gated: bool
     dependencies: Dependencies
+    known: KnownValues
     analysis: Analysis
     uses: Uses
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 
 import numpy as np
@@ -40,11 +40,21 @@ class KnownValues:
                 self._readers.setdefault(x, []).append(k)
         self._rasters = [k for k, f in enumerate(self.functions) if isinstance(f, RasterFunction)]
         self._alone: list[dict[Variable, np.ndarray]] = []
+        self._found: dict[Hashable, tuple[dict[Variable, np.ndarray], ...]] = {}
 
     def around(
         self, assumed: Mapping[Variable, np.ndarray], halo: int
     ) -> tuple[dict[Variable, np.ndarray], ...]:
-        """What has its value within 0, 1, ..., ``halo`` texels, if the assumed values hold there."""
+        """What has its value within 0, 1, ..., ``halo`` texels, if the assumed values hold there. Passes ask again and
+        again."""
+        key = frozenset((v, np.asarray(value).tobytes()) for v, value in assumed.items()), halo
+        if key not in self._found:
+            self._found[key] = self._around(assumed, halo)
+        return self._found[key]
+
+    def _around(
+        self, assumed: Mapping[Variable, np.ndarray], halo: int
+    ) -> tuple[dict[Variable, np.ndarray], ...]:
         found: tuple[dict[Variable, np.ndarray], ...] = ()
         new = set(assumed)
         for level in range(halo + 1):

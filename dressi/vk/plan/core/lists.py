@@ -14,8 +14,8 @@ class ActiveBlocks:
     """The blocks of pixels of images over ``domain`` in which an image of ``quiet`` differs from the value
     there, or within ``halo`` pixels of which it does.
 
-    shared: whether the invocations of a workgroup look at a block together, one at each pixel; otherwise one
-    invocation looks at all pixels of a block.  pixels: whether the list holds these pixels alone, each by
+    shared: whether the invocations of a workgroup look at a row of blocks together, each at a column of
+    pixels; otherwise one invocation looks at all pixels of a block.  pixels: whether the list holds these pixels alone, each by
     itself, instead of whole blocks.
     """
 
@@ -193,10 +193,12 @@ def active_expected(blocks: ActiveBlocks) -> float:
 
 def _tells_lines(f: Function | None) -> bool:
     """Whether an image differs from its quiet value along lines: a raster with a mask of its faces, such as
-    quads around silhouettes, what its fragments write beside the number of their face, or what compares
-    neighbouring pixels."""
-    if f is None or isinstance(f, RasterFunction):
-        return f is not None and f.masked and f.fragment is not None
-    return (f.quiet is not None and 0 < f.footprint < math.inf) or _tells_lines(
-        f.inputs[0].creator if f.inputs else None
+    quads around silhouettes, what compares neighbouring pixels, and what follows from either as what its fragments
+    write does from a raster."""
+    makers = [f] if f is None or isinstance(f, RasterFunction) or not f.inputs else [f, f.inputs[0].creator]
+    return any(
+        g.masked and g.fragment is not None
+        if isinstance(g, RasterFunction)
+        else g is not None and g.quiet is not None and 0 < g.footprint < math.inf
+        for g in makers
     )

@@ -210,7 +210,7 @@ def _each(w: Writer, main: list[str]) -> Shaders:
 
 def _looking(w: Writer, shared: bool, image: Variable, quiet: float, then: list[str]) -> Shaders:
     """Sets ``dressi_found`` to a bit for each pixel of a block that differs from ``quiet``, then runs ``then``:
-    in one invocation, or (shared) in a workgroup of which the first invocation does the rest."""
+    in one invocation a block, or (shared) in a workgroup for a row of eight."""
     width, height = w.tiling.width, w.tiling.height
     value = int(quiet) if image.vtype.is_int else f"{float(quiet)!r}"
     w.declare_reads()
@@ -227,18 +227,26 @@ def _looking(w: Writer, shared: bool, image: Variable, quiet: float, then: list[
             "}",
         ]
         return _each(w, [*loops, *then])
-    w.head.append("shared uint dressi_bits[2];")
+    # Each looks at a column of pixels, so that a row of them is read at once; the first of each block go on.
+    across, _ = blocks_of(w.tiling)
+    w.head.append(f"shared uint dressi_bits[{2 * BLOCK}];")
     main = [
-        f"ivec2 block = {workgroup_number(w.limits)};",
-        f"int x = block.x * {BLOCK} + int(gl_LocalInvocationID.x);",
-        f"int y = block.y * {BLOCK} + int(gl_LocalInvocationID.y);",
-        "if (gl_LocalInvocationIndex < 2u) dressi_bits[gl_LocalInvocationIndex] = 0u;",
+        f"ivec2 first = {workgroup_number(w.limits)} * ivec2({GROUP}, {BLOCK});",
+        f"int lane = int(gl_LocalInvocationIndex), x = first.x + lane, low = lane / {BLOCK} * 2;",
+        "uvec2 column = uvec2(0u);",
+        f"if (lane < {2 * BLOCK}) dressi_bits[lane] = 0u;",
         "barrier();",
-        f"if (x < {width} && y < {height} && {look})",
-        "  atomicOr(dressi_bits[gl_LocalInvocationIndex / 32u], 1u << gl_LocalInvocationIndex % 32u);",
+        f"for (int row = 0; row < {BLOCK}; ++row) {{",
+        "  int y = first.y + row;",
+        f"  if (x < {width} && y < {height} && {look})",
+        f"    column[row / 4] |= 1u << row % 4 * {BLOCK} + lane % {BLOCK};",
+        "}",
+        "if (column.x != 0u) atomicOr(dressi_bits[low], column.x);",
+        "if (column.y != 0u) atomicOr(dressi_bits[low + 1], column.y);",
         "barrier();",
-        "if (gl_LocalInvocationIndex != 0u) return;",
-        "uvec2 dressi_found = uvec2(dressi_bits[0], dressi_bits[1]);",
+        f"ivec2 block = first / {BLOCK} + ivec2(lane, 0);",
+        f"if (lane >= {BLOCK} || block.x >= {across}) return;",
+        "uvec2 dressi_found = uvec2(dressi_bits[2 * lane], dressi_bits[2 * lane + 1]);",
         *then,
     ]
-    return w.dispatch(main, f"local_size_x={BLOCK}, local_size_y={BLOCK}")
+    return w.dispatch(main, f"local_size_x={GROUP}")

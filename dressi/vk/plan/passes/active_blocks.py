@@ -47,7 +47,7 @@ def run_on_active_blocks(sub_stages: Sequence[SubStage], context: Context) -> li
     if context.incremental or not any(f.quiet is not None for f in context.functions):
         return list(sub_stages)
     stored = context.uses.maker.keys()
-    lists = BlockLists(context.functions, context.given, stored, context.cost.wide)
+    lists = BlockLists(context.known, context.given, stored, context.cost.wide)
 
     def choice(parts: Mapping[SubStage, tuple[SubStage, ...]]) -> _Choice:
         now = [p for s in sub_stages for p in parts.get(s, (s,))]
@@ -363,19 +363,19 @@ WIDEST = 2
 
 
 class BlockLists:
-    """The lists over the domains of a schedule. functions: of the schedule, producers first.  given:
+    """The lists over the domains of a schedule. values: what its Functions make of known values.  given:
     Variables that have values before it runs.  stored: those that SubStages of it write.  shared: as in
     ``ActiveBlocks``."""
 
     def __init__(
         self,
-        functions: Sequence[Function],
+        values: KnownValues,
         given: AbstractSet[Variable],
         stored: AbstractSet[Variable],
         shared: bool,
     ):
-        self.functions, self.given, self.stored, self.shared = functions, given, stored, shared
-        self._values = KnownValues(functions)
+        self.functions, self.given, self.stored, self.shared = values.functions, given, stored, shared
+        self._values = values
         self._over: dict[Domain, list[ActiveBlocks]] = {}
         self._made: dict[tuple[tuple[tuple[Variable, float], ...], int], ActiveBlocks] = {}
         self._known: dict[ActiveBlocks, tuple[dict[Variable, np.ndarray], ...]] = {}

@@ -101,8 +101,12 @@ def stage_seconds(plan: Plan, model: DeviceModel) -> list[float]:
 
 
 def stage_name(stage: Stage) -> str:
-    """Kinds of work and domains of the SubStages."""
-    return " | ".join(f"{s.work.name} {s.domain}" for s in stage.sub_stages)
+    """Kinds of work and domains of the SubStages, and whether they work on lists of pixels."""
+    return " | ".join(f"{s.work.name} {s.domain}{', listed' * _on_list(s)}" for s in stage.sub_stages)
+
+
+def _on_list(s: SubStage) -> bool:
+    return isinstance(s.work, SparseWork) and s.work.sparse is not None
 
 
 def _predict(plan: Plan, stage: Stage, barriers: int, model: DeviceModel) -> StagePrediction:

@@ -44,6 +44,8 @@ from ..model.device import LOOP, DeviceModel
 
 FILTERED = 2.0
 """Texels that a sampler fetches in the time in which it filters one."""
+WAITING = 200.0
+"""Operations of an invocation in the time that a workgroup with two barriers takes besides its work."""
 TYPICAL_LOOP = 8
 """Iterations of a loop whose length the data decide: rows of a sparse matrix, faces around an edge."""
 
@@ -679,22 +681,20 @@ def _(work: substage.ListFaces, s: SubStage, limits: DeviceLimits) -> list[Load]
 @_loads.register
 def _(work: substage.ListBlocks, s: SubStage, limits: DeviceLimits) -> list[Load]:
     """One invocation a block, which reads the hits around it, or looks at its pixels."""
-    blocks = _blocks(work.blocks, limits)
     active = lists.active_expected(replace(work.blocks, pixels=False))
-    entries = lists.active_expected(work.blocks) / active * BLOCK * BLOCK if work.blocks.pixels else 1.0
-    append = Load(
-        round(active * blocks), Invocation(LOOP * entries), Stores(buffers=entries, atomics=3.0), True
-    )
+    entries = lists.active_expected(work.blocks) * BLOCK * BLOCK if work.blocks.pixels else active
+    append = Invocation(LOOP * entries)
+    stores = Stores(buffers=entries, atomics=3.0 * active)
     if not work.hits:
-        return [*_looking(work.blocks, limits), append]
+        return _looking(work.blocks, limits, append, stores)
     around = 9.0 if work.blocks.halo else 1.0
-    each = Invocation(LOOP * around, loads=around * len(work.hits), chain=1.0)
-    return [Load(blocks, each, Stores(), True), append]
+    each = append.and_then(Invocation(LOOP * around, loads=around * len(work.hits), chain=1.0))
+    return [Load(_blocks(work.blocks, limits), each, stores, True)]
 
 
 @_loads.register
 def _(work: substage.FindHits, s: SubStage, limits: DeviceLimits) -> list[Load]:
-    return _looking(work.hits, limits)
+    return _looking(work.hits, limits, Invocation(), Stores(buffers=1.0))
 
 
 def _blocks(listed: lists.ActiveBlocks | lists.BlockHits, limits: DeviceLimits) -> int:
@@ -702,9 +702,12 @@ def _blocks(listed: lists.ActiveBlocks | lists.BlockHits, limits: DeviceLimits) 
     return -(-tiling.width // BLOCK) * -(-tiling.height // BLOCK)
 
 
-def _looking(listed: lists.ActiveBlocks | lists.BlockHits, limits: DeviceLimits) -> list[Load]:
-    """One invocation a block, which visits its pixels, or one a pixel."""
-    blocks, pixel = _blocks(listed, limits), Invocation(LOOP, 1.0, 0.0, 1.0)
-    if listed.shared:
-        return [Load(blocks * BLOCK * BLOCK, pixel, Stores(buffers=1.0 / (BLOCK * BLOCK)), True)]
-    return [Load(blocks, pixel.times(BLOCK * BLOCK), Stores(buffers=1.0), True)]
+def _looking(
+    listed: lists.ActiveBlocks | lists.BlockHits, limits: DeviceLimits, then: Invocation, stores: Stores
+) -> list[Load]:
+    """One invocation a block, or one a column of its pixels.  then, stores: for each block."""
+    blocks, column = _blocks(listed, limits), Invocation(LOOP, 1.0, 0.0, 1.0).times(BLOCK)
+    if not listed.shared:
+        return [Load(blocks, column.times(BLOCK).and_then(then), stores, True)]
+    each = column.and_then(Invocation(WAITING)).and_then(then.times(1 / BLOCK))
+    return [Load(blocks * BLOCK, each._replace(walk=float(BLOCK)), stores.times(1 / BLOCK), True)]

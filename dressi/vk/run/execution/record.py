@@ -14,7 +14,7 @@ from ...plan.core.limits import DeviceLimits
 from ...plan.core.lists import ActiveBlocks, FaceList, WorkList
 from ...plan.core.substage import GROUP, Range, Stage, SubStage
 from ...plan.execution.sync import Command, Part
-from ...plan.glsl.pixel import blocks_of
+from ...plan.glsl.pixel import BLOCK, blocks_of
 from ...plan.lowering.chains import grid_of
 from ..device.commands import Commands
 from ..device.device import Device
@@ -245,10 +245,10 @@ class _Recorder:
             case work.SparseWork(sparse=work.Sparse(blocks)):
                 self._over_blocks(blocks)
             case work.ListBlocks(blocks=listed) | work.FindHits(hits=listed):
-                # An invocation or a workgroup for each block.
+                # An invocation for each block, or one for each column of pixels in it.
                 across, down = blocks_of(self.run.limits.tiling(s.domain))
                 together = listed.shared and not s.work.uses
-                self.dispatch(across if together else -(-across // GROUP), down)
+                self.dispatch(-(-across * (BLOCK if together else 1) // GROUP), down)
             case work.FaceSums():
                 (f,) = s.functions
                 assert isinstance(f, DrawFunction)
