@@ -97,6 +97,17 @@ def test_gradients_by_places_weights_and_joints_integrate_to_the_loss(run_script
         assert len(family["ratios"]) > 4 and abs(family["median"] - 1) < 0.02
 
 
+def test_steps_beside_nvdiffrast_are_steps_to_the_same_picture(run_script, tmp_path: Path):
+    """Without CUDA dressi's half runs: the tensors' program, where PyTorch is installed, and the engines."""
+    script = PATH_TEST.parent / "peers" / "nvdiffrast_steps.py"
+    table = run_script(script, "--rows", "small:32:2", "--batches", "1")
+    (row,) = json.loads((tmp_path / "steps.json").read_text())["rows"]
+    assert table.splitlines()[-1].startswith("| 684, 32, 2 |")
+    assert {"antialias", "outer"} <= row["ways"].keys() and all(w["ms"] > 0 for w in row["ways"].values())
+    same = [row["ways"][name]["loss"] for name in ("antialias", "dressi.torch") if name in row["ways"]]
+    assert same[0] > 10 and max(same) - min(same) < 1e-3
+
+
 def test_the_motion_of_a_depth_camera_is_found(run_script, data: Path, tmp_path: Path):
     options = ("--data", str(data / "rgbd"), "--size", "80", "--steps", "60")
     run_script(PATH_TEST.with_stem("rgbd_pose"), *options)
