@@ -25,7 +25,8 @@ from scipy.spatial import Delaunay, cKDTree
 
 from dressi import DressiAD
 from dressi.render import Cameras, Mesh, load_mesh
-from dressi.render.fit.data.dataset import FitResult, Timing, photo_dataset
+from dressi.render.fit import draw
+from dressi.render.fit.data.dataset import photo_dataset
 from dressi.render.fit.report import score
 from dressi.render.io import Photos, load_photos, write_json
 from dressi.render.io.calibration import read_calibration
@@ -179,8 +180,8 @@ def main() -> None:
     for name, mesh in meshes.items():
         row = rows[name]
         row["faces"] = len(mesh.faces)
-        found = FitResult(mesh, [], {}, Timing(), True)
-        row["heldout"] = score(found, held_out, DressiAD).as_dict()
+        pictures = draw(mesh, held_out.cameras, DressiAD, held_out.samples)
+        row["heldout"] = score(held_out, *pictures).as_dict()
         if options.video:
             moved = mesh if own is None else in_truth(mesh, options.video, own)
             row["surface_percent"] = surface_percent(load_mesh(options.video / "truth.glb"), moved, views)

@@ -25,7 +25,7 @@ from dressi.render.io import load_photos, save_png, write_json
 from dressi.render.io.files import read_json
 from dressi.render.io.images import read_image
 from dressi.render.objectives.metrics import code_gains, interior
-from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
+from dressi.render.surface.color import linear_to_srgb
 
 RIM, BRIGHT, EDGE = 3.0, 0.9, 0.1
 SLOW = 12.0
@@ -60,7 +60,7 @@ def split(codes: np.ndarray, wanted: np.ndarray, covered: np.ndarray, masks: np.
         for name, part in regions.items()
     }
     rows["psnr"], rows["inside"] = decibels(error[masks]), decibels(error[deep])
-    gains = code_gains(srgb_to_linear(codes), srgb_to_linear(wanted), deep)
+    gains = np.stack([code_gains(*parts) for parts in zip(codes, wanted, deep, strict=True)])
     exposed = np.clip(codes * gains[:, None, None], 0, 1)
     rows["inside, exposed"] = decibels(((exposed - wanted)[deep] ** 2).mean(-1))
     weight = np.maximum(gaussian_filter(deep.astype(float), (0, SLOW, SLOW)), 1e-6)[..., None]

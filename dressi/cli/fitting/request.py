@@ -115,6 +115,12 @@ class Request:
     preview: bool = option(
         False, "Write preview.png into the folder of the results as the fit goes.", COMMAND, effect=False
     )
+    baseline: bool = option(
+        False,
+        "Also score the visual hull of the masks in the held-out views, to see how much more than the masks a fit has used.",
+        COMMAND,
+        effect=False,
+    )
     view: bool = option(
         False,
         "Watch and steer the fit in a window; closing it stops the fit, which --resume continues. It stays open at the"

@@ -156,7 +156,7 @@ def _written(
     try:
         return fit.write_results(
             request.out, dataset, result, lambda: DressiAD(device), device=facts, task=_task(request), stages=stages,
-            total_s=lambda: time.perf_counter() - begin, hull=result.finished,
+            total_s=lambda: time.perf_counter() - begin, baseline=request.baseline and result.finished,
             photos=source if isinstance(source, Photos) else None,
         )  # fmt: skip
     except (DressiError, OSError, MemoryError) as error:

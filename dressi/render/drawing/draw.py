@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -25,7 +23,7 @@ from ..surface.texturing import barycentric_slopes, texture_uv, uv_level
 from .entry import Maker, render
 
 TILES = 12
-"""Views drawn at once; more views are drawn in batches of this size by the same graph."""
+"""Most views drawn at once; more views are drawn in even batches by the same graph."""
 MOST_SAMPLES = 256
 """Largest number of samples of a pixel."""
 
@@ -53,7 +51,7 @@ def draw(
         unit[:3, 3] = -center / scale
         shown = Scene([Node(shown, to_world=unit)])
     (width, height), views = cameras.size, len(matrices)
-    count = min(views, TILES)
+    count = -(-views // -(-views // TILES))
     recipe = render(shown, matrices[:count], size=cameras.size, light=light, filter="trilinear").recipe
     assert isinstance(recipe.picture, Maker)
     parts = {name: value.leaf(name) for name, value in recipe.values.items()}
@@ -153,7 +151,7 @@ def render_turntable(
     return colors + (1 - masks[..., None]) * BACKGROUND
 
 
-# Pictures for people: targets beside results, and losses as curves.
+# Pictures for people: targets beside results.
 
 COLUMNS = 6
 """Most views on one sheet."""
@@ -169,49 +167,9 @@ def compare(targets: np.ndarray, results: np.ndarray, gap: int = GAP) -> np.ndar
     difference = np.abs(linear_to_srgb(targets) - linear_to_srgb(results))
     rows = [np.asarray(targets), np.asarray(results), srgb_to_linear(difference)]
     count, height, width = targets.shape[:3]
-    sheet = np.full((3 * (height + gap) - gap, count * (width + gap) - gap, 3), 0.18)
+    sheet = np.full((3 * (height + gap) - gap, count * (width + gap) - gap, 3), 0.18, np.float32)
     for row, images in enumerate(rows):
         for column, image in enumerate(images):
             y, x = row * (height + gap), column * (width + gap)
             sheet[y : y + height, x : x + width] = image
     return sheet
-
-
-def save_losses(
-    path: Path, losses: Sequence[tuple[str, float]], quality: Sequence[tuple[int, float, float | None]] = ()
-) -> None:
-    """PNG of the losses of each phase by step, on a logarithmic scale; below, if any, (step, IoU, PSNR)."""
-    from matplotlib.figure import Figure  # not pyplot, which takes longer to import
-    from matplotlib.ticker import LogFormatterSciNotation
-
-    count = 2 if quality else 1
-    figure = Figure(figsize=(7, 4 * count), dpi=100)
-    rows = figure.subplots(count, sharex=True, squeeze=False)
-    axes = rows[0, 0]
-    for phase in dict.fromkeys(phase for phase, _ in losses):
-        steps = [step for step, (name, _) in enumerate(losses) if name == phase]
-        axes.plot(steps, [max(losses[step][1], 1e-12) for step in steps], label=phase)
-    axes.set(xlabel="step", ylabel="loss", yscale="log")
-    if losses:
-        axes.legend()
-    axes.grid(alpha=0.3)
-    # Within a decade, labels between the powers of ten, such as 2 x 10^-2, are too wide: write them short.
-    axes.yaxis.set_minor_formatter(LogFormatterSciNotation(labelOnlyBase=False, minor_thresholds=(1, 0.3)))
-    axes.tick_params(axis="y", which="minor", labelsize=7)
-    if quality:
-        _draw_quality(rows[1, 0], quality)
-    # A tight layout would measure every label, which takes longer than to draw them.
-    figure.subplots_adjust(0.14, 0.5 / (4 * count), 0.89, 1 - 0.15 / (4 * count), hspace=0.15)
-    figure.savefig(path, format="png")
-
-
-def _draw_quality(axes, quality: Sequence[tuple[int, float, float | None]]) -> None:
-    """IoU on the left scale, PSNR on the right one."""
-    axes.plot([step for step, _, _ in quality], [iou for _, iou, _ in quality], label="IoU")
-    axes.set(xlabel="step", ylabel="IoU of the training views", ylim=(None, 1))
-    axes.grid(alpha=0.3)
-    coloured = [(step, psnr) for step, _, psnr in quality if psnr is not None]
-    if coloured:
-        right = axes.twinx()
-        right.plot(*zip(*coloured, strict=True), color="tab:orange")
-        right.set(ylabel="PSNR in dB (orange)")

@@ -197,13 +197,14 @@ class FitJob:
         """Every round as it would begin with the mesh of the start, with its name: ``shape 1``, ...,
         ``texture``, ``material 1``, ..."""
         texture = len(self.rounds)
-        for number in range(texture + 1):
-            begin = Found(self.topology(number), self.cameras)
-            yield f"shape {number + 1}" if number < texture else "texture", self.round(number, begin)
+        for number in range(texture):
+            yield f"shape {number + 1}", self.round(number, Found(self.topology(number), self.cameras))
+        mesh = self.topology(texture)
+        mesh = mesh if mesh.uvs is not None else with_charts(mesh, self.options.texels)
+        yield "texture", self.round(texture, Found(mesh, self.cameras))
         if self.recovery is None:
             return
-        mesh = self.placed(Found(self.topology(texture), self.cameras))[0]
-        mesh = mesh if mesh.uvs is not None else with_charts(mesh, self.options.texels)
+        mesh = self.placed(Found(mesh, self.cameras))[0]
         mesh = replace(mesh, texture=np.ones((self.options.texels, self.options.texels, 3)))
         begin = Found(mesh, self.cameras, values=self.recovery.values(mesh))
         for number in range(len(self.recovery.stages)):
@@ -257,7 +258,7 @@ class FitJob:
         mesh = healed(mesh, pixels=max(train.masks.shape[1:])) if plan.faces else unfolded(mesh)
         if not plan.opens:
             return mesh
-        return opened(mesh, matrices, train.masks, train.known, resolution=self.options.texels) or mesh
+        return opened(mesh, matrices, train.masks, train.known) or mesh
 
     def _begun_anew(self, number: int, cameras: Cameras) -> Mesh | None:
         """What stereo finds by the cameras that round ``number`` has found, both in units of the scene; None

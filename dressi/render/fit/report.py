@@ -31,7 +31,18 @@ from ..io.lens import Lens
 from ..mesh import Mesh
 from ..mesh.checks import check_surface
 from ..objectives.hull import hull_iou
-from ..objectives.metrics import chamfer, code_gains, code_psnr, interior, iou, iou_per_view, ssim
+from ..objectives.metrics import (
+    REACH as WINDOW,
+)
+from ..objectives.metrics import (
+    around,
+    chamfer,
+    code_gains,
+    interior,
+    iou_per_view,
+    silhouettes,
+    similarity,
+)
 from ..scene.scene import Node, Scene
 from ..shading.lights import LightSource
 from ..surface.color import linear_to_srgb, srgb_to_linear
@@ -46,7 +57,7 @@ CONFIDENCE = "confidence.glb"
 """How far photographs speak for each point, as colours of vertices from red to green."""
 STAGES = "stages.json"
 """What the Stages of each round take, where that was measured."""
-FILES = ("result.glb", "loss.csv", "quality.csv", "loss.png", "views.png", "turntable.gif", "report.json")
+FILES = ("result.glb", "loss.csv", "quality.csv", "views.png", "turntable.gif", "report.json")
 
 
 def surface_score(result: FitResult, dataset: Dataset) -> dict[str, Any]:
@@ -83,36 +94,37 @@ def write_results(
     *,
     device: dict[str, str],
     total_s: Callable[[], float],
-    hull: bool = True,
+    baseline: bool = False,
     photos: Photos | None = None,
     task: dict[str, Any] | None = None,
     stages: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
     """Write all ``FILES`` into ``folder`` and return the report.
 
-    task: what was asked for, for the report.  stages: for ``STAGES``, the ``round`` and ``stages`` of each
-    round. Views that were held out are shown in ``HELD_OUT``, at most as many as ``views.png`` has. With
-    refined poses it also writes ``cameras.json`` (``cameras_file``), which needs ``photos`` for photographs.
-    Existing files are replaced once all new ones are complete. Raises InputError if the folder cannot be
-    written.
+    baseline: whether to score the visual hull of the masks, too, which takes seconds.  task: what was asked
+    for, for the report.  stages: for ``STAGES``, the ``round`` and ``stages`` of each round. Views that were
+    held out are shown in ``HELD_OUT``, at most as many as ``views.png`` has. With refined poses it also
+    writes ``cameras.json`` (``cameras_file``), which needs ``photos`` for photographs. Existing files are
+    replaced once all new ones are complete. Raises InputError if the folder cannot be written.
     """
     files = FILES
     given = dataset.train.cameras
     if result.cameras is not None:
         files = (*FILES, NAME)
         dataset = replace(dataset, train=replace(dataset.train, cameras=result.cameras))
-    train = score(result, dataset.train, make_engine, result.exposures, result.gains)
-    held_out = None
-    if dataset.held_out is not None:
-        gains = result.gains
-        if gains is not None:
-            gains = expected_gains(gains, dataset.train.cameras, dataset.held_out.cameras)
-        held_out = score(result, dataset.held_out, make_engine, gains=gains)
+    views, other, held_out = dataset.train, dataset.held_out, None
+    # One graph draws all of them.
+    cameras = Cameras([*views.cameras, *(() if other is None else other.cameras)])
+    count, drawn = len(views.cameras), draw(result.mesh, cameras, make_engine, views.samples, result.light)
+    train = score(views, *(part[:count] for part in drawn), result.exposures, result.gains)
+    if other is not None:
+        gains = None if result.gains is None else expected_gains(result.gains, views.cameras, other.cameras)
+        held_out = score(other, *(part[count:] for part in drawn), gains=gains)
     frames = render_turntable(result.mesh, dataset.up, make_engine, light=result.light)
     shown = np.arange(min(len(dataset.train.masks), drawing.COLUMNS))
-    found = {"train": picture_facts(train, dataset.train)}
-    if held_out is not None and dataset.held_out is not None:
-        found["heldout"] = picture_facts(held_out, dataset.held_out)
+    found = {"train": train.pictures}
+    if held_out is not None:
+        found["heldout"] = held_out.pictures
     counts = ("substages", "stages", "functions")
     plans = {key: sum(plan[key] for plan in result.plans.values()) for key in counts}
     plans |= {"shape": result.plans.get("shape"), "texture": result.plans.get("texture")}
@@ -149,7 +161,7 @@ def write_results(
     report["surface"] = surface_score(result, dataset)
     more = (held_out is not None, HELD_OUT), (bool(stages), STAGES), (not dataset.exact, CONFIDENCE)
     files = (*files, *(name for there, name in more if there))
-    outline = hull_score(dataset) if hull else None
+    outline = hull_score(dataset) if baseline else None
     if outline is not None:
         report["hull"] = {"heldout": {"iou": outline}}
     with _all_or_nothing(folder, files) as new:
@@ -160,13 +172,8 @@ def write_results(
             save_glb(new / CONFIDENCE, shown_confidence(result.mesh, sure))
         write_losses(new / "loss.csv", result.losses)
         write_quality(new / "quality.csv", result.quality)
-        looks = [(look.step, look.iou, look.psnr) for look in result.quality]
-        if looks:  # the curves end at the figures of the result, as the report has them
-            looks.append((len(result.losses), train.iou, train.as_dict()["psnr"]))
-        drawing.save_losses(new / "loss.png", result.losses, looks)
         save_png(new / "views.png", drawing.compare(dataset.train.colors[shown], train.colors[shown]))
-        if held_out is not None and dataset.held_out is not None:
-            other = dataset.held_out
+        if held_out is not None and other is not None:
             spread = np.unique(np.linspace(0, len(other.masks) - 1, drawing.COLUMNS).round().astype(int))
             report["views"]["heldout"] = _shown(found["heldout"], other, spread)
             save_png(new / HELD_OUT, drawing.compare(other.colors[spread], held_out.colors[spread]))
@@ -394,12 +401,13 @@ def _angles(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """Quality of a result in N views. masks, colors: the rendered images.
+    """Quality of a result in N views. masks, colors: the rendered images.  pictures: facts of each view, for
+    JSON.
 
     iou, psnr, ssim: over the masks of the views.  plain: the PSNR without the exposures that the fit knows,
     or expects, of the views.  inside: PSNR over their ``interior``, for which small errors of the masks do
     not matter.  exposed, exposed_inside: both with a gain of each view and channel that is solved for, as
-    pictures of other exposures are compared. NaN where there are no such pixels.  gains: (N, 3) of the codes.
+    pictures of other exposures are compared. NaN where there are no such pixels.
     """
 
     iou: float
@@ -409,9 +417,9 @@ class Score:
     inside: float
     exposed: float
     exposed_inside: float
-    gains: np.ndarray
     masks: np.ndarray
     colors: np.ndarray
+    pictures: list[dict[str, Any]]
 
     def as_dict(self) -> dict[str, float | None]:
         """For JSON, which has no infinity: the PSNR of equal images, and that of no pixels, is null."""
@@ -420,74 +428,78 @@ class Score:
 
 
 def score(
-    result: FitResult,
     views: Observations,
-    make_engine: MakeEngine,
+    masks: np.ndarray,
+    colors: np.ndarray,
     exposures: np.ndarray | None = None,
     gains: np.ndarray | None = None,
 ) -> Score:
-    """Silhouettes and colours of the result, drawn with as many samples as those of the views, against them.
+    """Silhouettes and colours of a result, ``draw``n with as many samples as those of the views, against them.
 
     exposures: (N,) factors of the light of the views.  gains: (N, 3) factors of their sRGB codes: what the
     fit knows or expects of their exposures, which ``plain`` leaves out."""
-    masks, colors = draw(result.mesh, views.cameras, make_engine, views.samples, result.light)
     if views.photographed:
         covered = masks >= 0.5
         colors = colors * (covered / np.maximum(masks, 0.5))[..., None]
         masks = covered.astype(np.float32)
     if exposures is not None:
         colors = colors * exposures[:, None, None, None]
-    covered, deep = views.masks >= 0.5, interior(masks, views.masks)
-    plain = _psnr(colors, views.colors, covered)
-    if gains is not None:
-        codes = np.clip(linear_to_srgb(colors) * gains[:, None, None], 0, 1)
-        colors = srgb_to_linear(codes).astype(np.float32)
-    gains = code_gains(colors, views.colors, deep)
-    return Score(
-        iou(masks, views.masks, views.known),
-        _psnr(colors, views.colors, covered),
-        plain,
-        ssim(colors, views.colors, views.masks, views.known),
-        _psnr(colors, views.colors, deep),
-        _psnr(colors, views.colors, covered, gains),
-        _psnr(colors, views.colors, deep, gains),
-        gains,
-        masks,
-        colors,
-    )
+    covered, deep = silhouettes(colors, views.colors, views.masks), interior(masks, views.masks)
+    overlaps = iou_per_view(masks, views.masks, views.known)
+    errors: dict[str, list[np.ndarray]] = {}
+    similar, pictures = np.zeros(2), []
+    for k, mask in enumerate(covered):
+        box = around(mask, WINDOW)
+        inside, within = mask[box], deep[k][box]
+        plain, wanted = (
+            linear_to_srgb(np.asarray(one[k][box], np.float64)) for one in (colors, views.colors)
+        )
+        codes = plain
+        if gains is not None:
+            codes = np.clip(plain * gains[k], 0, 1)
+            colors[k] = srgb_to_linear(np.clip(linear_to_srgb(colors[k]) * gains[k], 0, 1))
+        own = code_gains(codes, wanted, within)
+        exposed = np.clip(codes * own, 0, 1)
+        known = np.ones_like(inside) if views.known is None else views.known[k][box] > 0
+        found = similarity(codes, wanted, known)[inside & known]
+        similar += found.sum(), found.size
+        here = {
+            "plain": _errors(plain, wanted, inside),
+            "psnr": _errors(codes, wanted, inside),
+            "inside": _errors(codes, wanted, within),
+            "exposed": _errors(exposed, wanted, inside),
+            "exposed_inside": _errors(exposed, wanted, within),
+        }
+        for name, error in here.items():
+            errors.setdefault(name, []).append(error)
+        pictures.append(
+            {
+                "view": k,
+                "name": views.cameras[k].name,
+                "iou": float(overlaps[k]),
+                "psnr": _number(_decibels(here["psnr"])),
+                "inside": _number(_decibels(here["exposed_inside"])),
+                "gains": own.round(4).tolist(),
+            }
+        )
+    measures = {name: _decibels(sum(parts)) for name, parts in errors.items()}
+    measures |= {"iou": float(overlaps.mean()), "ssim": float(similar[0] / similar[1])}
+    return Score(**measures, masks=masks, colors=colors, pictures=pictures)
 
 
-def _psnr(
-    images: np.ndarray, targets: np.ndarray, inside: np.ndarray, gains: np.ndarray | None = None
-) -> float:
-    """In dB over the pixels ``inside``, of codes times gains (N, 3); NaN where there are none."""
-    if not inside.any():
+def _errors(codes: np.ndarray, wanted: np.ndarray, where: np.ndarray) -> np.ndarray:
+    """(2,) the sum of the squared differences of codes over the pixels ``where``, and their number."""
+    squares = (codes[where] - wanted[where]) ** 2
+    return np.array([squares.sum(), squares.size])
+
+
+def _decibels(errors: np.ndarray) -> float:
+    """PSNR of ``_errors``; NaN where there are no pixels."""
+    total, count = errors.tolist()
+    if count == 0:
         return float("nan")
-    codes, wanted = (linear_to_srgb(one[inside].astype(np.float64)) for one in (images, targets))
-    if gains is not None:
-        codes = np.clip(codes * gains[np.nonzero(inside)[0]], 0, 1)
-    return code_psnr(codes, wanted)
+    return float("inf") if total == 0 else -10 * float(np.log10(total / count))
 
 
 def _number(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
-
-
-def picture_facts(found: Score, views: Observations) -> list[dict[str, Any]]:
-    """For each view: its name, IoU, PSNR of the mask and of its interior, and the gains."""
-    overlaps, deep = iou_per_view(found.masks, views.masks, views.known), interior(found.masks, views.masks)
-    facts = []
-    for k, (camera, overlap) in enumerate(zip(views.cameras, overlaps, strict=True)):
-        one = slice(k, k + 1)
-        pair = found.colors[one], views.colors[one]
-        facts.append(
-            {
-                "view": k,
-                "name": camera.name,
-                "iou": float(overlap),
-                "psnr": _number(_psnr(*pair, views.masks[one] >= 0.5)),
-                "inside": _number(_psnr(*pair, deep[one], found.gains[one])),
-                "gains": found.gains[k].round(4).tolist(),
-            }
-        )
-    return facts

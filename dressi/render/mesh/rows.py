@@ -64,13 +64,31 @@ def drop_unused(rows: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def distinct(numbers: np.ndarray) -> np.ndarray:
-    """The different integers of a list, sorted. Sorting them is faster than the table of np.unique.
+    """The different integers of a list, sorted; they are not negative. Sorting them is faster than the table of
+    np.unique.
 
     >>> distinct(np.array([3, 1, 3])).tolist()
     [1, 3]
     """
-    numbers = np.sort(numbers, axis=None)
+    numbers = np.reshape(numbers, -1)
+    numbers = numbers[ordered(numbers)]
     return numbers[np.concatenate([np.ones(min(len(numbers), 1), bool), numbers[1:] != numbers[:-1]])]
+
+
+def ordered(numbers: np.ndarray) -> np.ndarray:
+    """``np.argsort(numbers, kind="stable")`` of integers (n,) that are not negative.
+
+    Digits of 16 bits are sorted one after the other, the lowest first: NumPy counts those, which takes an
+    eighth of the time of comparisons.
+
+    >>> ordered(np.array([70000, 3, 70000, 5])).tolist()
+    [1, 3, 0, 2]
+    """
+    order, most = np.argsort(numbers.astype(np.uint16), kind="stable"), int(numbers.max(initial=0))
+    for shift in range(16, most.bit_length(), 16):
+        digits = (numbers >> numbers.dtype.type(shift)).astype(np.uint16)
+        order = order[np.argsort(digits[order], kind="stable")]
+    return order
 
 
 def ranges(start: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

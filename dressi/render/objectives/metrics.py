@@ -45,7 +45,7 @@ def psnr(images: np.ndarray, targets: np.ndarray, masks: np.ndarray) -> float:
     >>> bool(psnr(images + 0.001, images, np.ones((1, 4, 4))) > 40)
     True
     """
-    inside = _inside(images, targets, masks)
+    inside = silhouettes(images, targets, masks)
     codes, wanted = (linear_to_srgb(np.asarray(x)[inside].astype(np.float64)) for x in (images, targets))
     return code_psnr(codes, wanted)
 
@@ -64,29 +64,39 @@ def interior(masks: np.ndarray, targets: np.ndarray, rim: float = RIM) -> np.nda
     [True, True, False, False]
     """
     both = (np.asarray(masks) >= 0.5) & (np.asarray(targets) >= 0.5)
-    return np.stack(
-        [
-            mask if mask.all() else np.asarray(scipy.ndimage.distance_transform_edt(mask)) > rim
-            for mask in both
-        ]
-    )
+    for mask in both:
+        if not mask.all():
+            box = around(mask, 1)
+            mask[box] = np.asarray(scipy.ndimage.distance_transform_edt(mask[box])) > rim
+    return both
 
 
-def code_gains(images: np.ndarray, targets: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """(N, 3) factors of the sRGB codes of each view and channel of linear images (N, H, W, 3) that bring them
-    nearest to linear targets over the pixels ``inside`` (N, H, W), by least squares. 1 where nothing is
-    inside.
+def around(mask: np.ndarray, margin: int) -> tuple[slice, slice]:
+    """Rows and columns of the least box of the picture with all pixels of a bool mask (H, W) and a margin.
+    What is measured of an object takes the time of the object, not of the picture.
 
-    >>> images = np.full((1, 4, 4, 3), 0.5)
-    >>> code_gains(images, images, np.ones((1, 4, 4), bool)).tolist()
-    [[1.0, 1.0, 1.0]]
+    >>> around(np.arange(12).reshape(3, 4) == 6, 1)
+    (slice(0, 3, None), slice(1, 4, None))
     """
-    gains = np.ones((len(images), 3))
-    for gain, image, target, pixels in zip(gains, images, targets, np.asarray(inside), strict=True):
-        codes, wanted = (linear_to_srgb(np.asarray(one[pixels], np.float64)) for one in (image, target))
-        power = (codes**2).sum(0)
-        np.divide((codes * wanted).sum(0), power, out=gain, where=power > 0)
-    return gains
+    spans = []
+    for axis in (1, 0):
+        places = np.flatnonzero(mask.any(axis))
+        first, last = (places[0], places[-1]) if len(places) else (0, -1)
+        spans.append(slice(max(int(first) - margin, 0), int(last) + 1 + margin))
+    return spans[0], spans[1]
+
+
+def code_gains(codes: np.ndarray, targets: np.ndarray, inside: np.ndarray) -> np.ndarray:
+    """(3,) factors of the channels of sRGB codes (H, W, 3) that bring them nearest to those of the target over
+    the pixels ``inside`` (H, W), by least squares. 1 where nothing is inside.
+
+    >>> codes = np.full((4, 4, 3), 0.5)
+    >>> code_gains(codes, 0.5 * codes, np.ones((4, 4), bool)).tolist()
+    [0.5, 0.5, 0.5]
+    """
+    codes, targets = codes[inside], targets[inside]
+    power = (codes**2).sum(0)
+    return np.divide((codes * targets).sum(0), power, out=np.ones(3), where=power > 0)
 
 
 def code_psnr(codes: np.ndarray, targets: np.ndarray) -> float:
@@ -111,33 +121,38 @@ def ssim(
     >>> round(float(ssim(images, images, np.ones((1, 16, 16)))), 3)
     1.0
     """
-    inside = _inside(images, targets, masks)
+    inside = silhouettes(images, targets, masks)
     told = np.ones(inside.shape, dtype=bool) if known is None else np.asarray(known) > 0
     total = 0.0
     for image, target, mask, weight in zip(images, targets, inside & told, told, strict=True):
-        x, y = (linear_to_srgb(np.asarray(picture, dtype=np.float64)) for picture in (image, target))
-        total += float(_similarity(x, y, weight.astype(np.float64)[..., None])[mask].sum())
+        box = around(mask, REACH)
+        x, y = (linear_to_srgb(np.asarray(picture[box], dtype=np.float64)) for picture in (image, target))
+        total += float(similarity(x, y, weight[box])[mask[box]].sum())
     return total / (3 * int((inside & told).sum()))
 
 
-_WINDOW = np.exp(-0.5 * (np.arange(-5, 6) / 1.5) ** 2)
+REACH = 5
+"""Pixels from a pixel to the border of its window."""
+_WINDOW = np.exp(-0.5 * (np.arange(-REACH, REACH + 1) / 1.5) ** 2)
 
 
-def _similarity(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """(H, W, C) SSIM of codes (H, W, C), each window weighted by weight (H, W, 1) besides."""
+def similarity(x: np.ndarray, y: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """(H, W, C) SSIM of codes (H, W, C); pixels that are not ``known`` (H, W) count in no window."""
+    weight = known.astype(np.float64)[..., None]
 
     def blurred(values: np.ndarray) -> np.ndarray:
-        rows = scipy.ndimage.correlate1d(values * weight, _WINDOW, axis=0, mode="constant")
+        rows = scipy.ndimage.correlate1d(values, _WINDOW, axis=0, mode="constant")
         return scipy.ndimage.correlate1d(rows, _WINDOW, axis=1, mode="constant")
 
-    share = np.maximum(blurred(np.ones_like(weight)), 1e-12)
+    share = np.maximum(blurred(weight), 1e-12)
+    x, y = x * weight, y * weight
     mean_x, mean_y, xx, yy, xy = (blurred(values) / share for values in (x, y, x * x, y * y, x * y))
     c1, c2 = 0.01**2, 0.03**2
     structure = (2 * (xy - mean_x * mean_y) + c2) / (xx - mean_x**2 + yy - mean_y**2 + c2)
     return (2 * mean_x * mean_y + c1) / (mean_x**2 + mean_y**2 + c1) * structure
 
 
-def _inside(images: np.ndarray, targets: np.ndarray, masks: np.ndarray) -> np.ndarray:
+def silhouettes(images: np.ndarray, targets: np.ndarray, masks: np.ndarray) -> np.ndarray:
     """(N, H, W) bool of masks that fit the images and are not empty. Raises InputError."""
     shape, inside = np.shape(images), np.asarray(masks) >= 0.5
     if shape != np.shape(targets) or shape[:3] != inside.shape:

@@ -274,7 +274,7 @@ def test_results_that_cannot_be_written_are_written_by_a_resume(tiny_fits, tmp_p
         monkeypatch.setattr(report_module, drawing, kept(getattr(report_module, drawing)))
 
     def write(found) -> None:
-        write_results(tmp_path, scene, found, make_engine, device=facts, total_s=lambda: 1.0, hull=False)
+        write_results(tmp_path, scene, found, make_engine, device=facts, total_s=lambda: 1.0)
 
     count = 0
     while True:

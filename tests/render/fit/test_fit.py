@@ -25,9 +25,7 @@ from dressi.render.fit.data.dataset import (
     MOST_PIXELS,
     PHOTO_SAMPLES,
     Dataset,
-    FitResult,
     Parts,
-    Timing,
     mesh_dataset,
     photo_dataset,
     planned_dataset,
@@ -231,7 +229,9 @@ def test_results_are_written_and_replaced(device, make_engine, scene: Dataset, t
     result = FitJob(scene, replace(TINY, texture_gradient="inverse_uv"), make_engine).run()
     (tmp_path / "report.json").write_text("old")
     facts = {"name": "d", "driver": "d", "version": "1"}
-    report = write_results(tmp_path, scene, result, make_engine, device=facts, total_s=lambda: 1.0)
+    report = write_results(
+        tmp_path, scene, result, make_engine, device=facts, total_s=lambda: 1.0, baseline=True
+    )
     assert sorted(f.name for f in tmp_path.iterdir()) == sorted([*FILES, HELD_OUT])
     assert json.loads((tmp_path / "report.json").read_text()) == report
     assert set(report) == {*"device plan time metrics views pictures parts surface hull".split()}
@@ -416,7 +416,8 @@ def test_a_texture_filtered_over_parts_of_pixels_suits_pictures_of_several_sampl
     for parts in (1.0, PARTS):
         how = {"steps": 60, "texture_size": 64, "parts": parts}
         mesh = scene.to_world(textured(scene, target, scene.train.colors, make_engine, **how).mesh)
-        found.append(score(FitResult(mesh, [], {}, Timing(), True), scene.train, make_engine).psnr)
+        views = scene.train
+        found.append(score(views, *draw(mesh, views.cameras, make_engine, views.samples)).psnr)
     assert found[1] > found[0] + 0.3, found
 
 
@@ -429,8 +430,8 @@ def test_results_are_compared_with_photographs_by_the_area_of_a_pixel(make_engin
     photos = replace(
         made, masks=covered.astype(np.float32), colors=colors, samples=PHOTO_SAMPLES, photographed=True
     )
-    result = FitResult(mesh, [], {}, Timing(), True)
-    found, centres = (score(result, replace(photos, samples=n), make_engine) for n in (PHOTO_SAMPLES, 1))
+    drawn = (draw(mesh, photos.cameras, make_engine, n) for n in (PHOTO_SAMPLES, 1))
+    found, centres = (score(photos, *pictures) for pictures in drawn)
     assert set(np.unique(found.masks)) == {0, 1} and found.iou > 0.97
     assert found.psnr > 30 > centres.psnr
 

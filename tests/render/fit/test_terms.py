@@ -333,7 +333,7 @@ def test_a_ball_becomes_a_ring_where_pictures_see_through_it(torus_seen):
     ball = ball.moved(ball.positions * (bounds[1] - bounds[0]) / 2)
     found = opened(ball, cameras.matrices, masks)
     assert found is not None and found.is_closed() and found.euler_characteristic() == 0
-    assert found.uvs is not None and len(found.faces) < 2 * len(ball.faces)
+    assert len(found.faces) < 2 * len(ball.faces)
     assert not winding_numbers(found, Grid(np.full(3, -0.02), 0.02, (3, 3, 3))).any()  # the middle is free
     # It is as it should be now, and stays.
     assert opened(found, cameras.matrices, masks) is None

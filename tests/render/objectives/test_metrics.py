@@ -108,8 +108,9 @@ def test_inside_of_both_masks_colours_count_without_rims_and_exposures():
     gains = np.array([[0.8, 1.0, 1.3], [1.1, 0.9, 0.7]])
     images = srgb_to_linear(linear_to_srgb(targets) / gains[:, None, None])
     images[:, :7] = 7.0  # beside the interior anything may be
-    assert_allclose(metrics.code_gains(images, targets, inside), gains)
-    assert (metrics.code_gains(images, targets, np.zeros_like(inside)) == 1).all()
+    for k, codes in enumerate(zip(linear_to_srgb(images), linear_to_srgb(targets), strict=True)):
+        assert_allclose(metrics.code_gains(*codes, inside[k]), gains[k])
+        assert (metrics.code_gains(*codes, np.zeros_like(inside[k])) == 1).all()
 
 
 @pytest.mark.parametrize("shape", [(2, 4, 5, 1), (2, 4, 5, 3)])

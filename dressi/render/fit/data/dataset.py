@@ -149,16 +149,19 @@ def mesh_dataset(
             f" smaller --size, {MOST_PIXELS} pixels in all at most"
         )
 
-    def pictures(cameras: Cameras) -> Observations | None:
-        """The views in which the mesh is visible; None if there is none."""
-        masks, colors = draw(scene or mesh, cameras, make_engine, samples, light)
-        seen = np.asarray((masks >= 0.5).any((1, 2)))
-        if not seen.any():
-            return None
-        chosen = Cameras([camera for camera, there in zip(cameras, seen, strict=True) if there])
-        return Observations(chosen, masks[seen], colors[seen], samples=samples)
+    cameras = Cameras([*ring(center, radius, views, size), *held_out_ring(center, radius, size)])
+    masks, colors = draw(scene or mesh, cameras, make_engine, samples, light)
+    seen = np.asarray((masks >= 0.5).any((1, 2)))
 
-    train = pictures(ring(center, radius, views, size))
+    def pictures(among: np.ndarray) -> Observations | None:
+        """The views in which the mesh is visible; None if there is none."""
+        shown = np.flatnonzero(seen & among)
+        return (
+            Observations(cameras[shown], masks[shown], colors[shown], samples=samples) if len(shown) else None
+        )
+
+    learned = np.arange(len(cameras)) < views
+    train = pictures(learned)
     if train is None:
         raise InputError(f"mesh '{mesh.name}' covers no pixel of any view; {_remedy(mesh, radius, size[1])}")
     if len(train.cameras) < views:
@@ -167,7 +170,7 @@ def mesh_dataset(
             " it edge-on; they are left out",
             stacklevel=2,
         )
-    held_out = pictures(held_out_ring(center, radius, size))
+    held_out = pictures(~learned)
     return Dataset(train, held_out, center, radius, mesh.bounds(), np.array([0.0, 1.0, 0.0]), mesh)
 
 

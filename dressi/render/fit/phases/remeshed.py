@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -69,11 +68,8 @@ def opened(
     matrices: np.ndarray,
     masks: np.ndarray,
     known: np.ndarray | None = None,
-    *,
-    resolution: int = 512,
 ) -> Mesh | None:
-    """A mesh of about as many faces, with new UVs for a texture of ``resolution``, in which the holes of
-    masks (N, H, W) are open. None if the mesh closes none, or if fewer than two views show one: the mask of a
+    """A mesh of about as many faces, without UVs, in which the holes of masks (N, H, W) are open. None if the mesh closes none, or if fewer than two views show one: the mask of a
     single view may be wrong.
 
     matrices: (N, 4, 4) from the mesh's space to clip space.  known: (N, H, W), the valid pixels of the masks.
@@ -94,10 +90,7 @@ def opened(
     reach = np.abs(field).max()
     found = level_set(gaussian_filter(np.clip(np.minimum(field, away), -reach, reach), HOLE_BLUR), grid)
     found = _evened(decimate_closed(found, len(mesh.faces)))
-    with warnings.catch_warnings():
-        # The new mesh has new UVs.
-        warnings.simplefilter("ignore")
-        return replace(found.unwrap(resolution), color=mesh.color, name=mesh.name)
+    return replace(found, color=mesh.color, name=mesh.name)
 
 
 def _distances(points: np.ndarray, matrix: np.ndarray, hole: np.ndarray) -> np.ndarray:

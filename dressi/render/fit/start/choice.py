@@ -126,19 +126,15 @@ def hull_of(dataset: Dataset, options: FitOptions) -> Hull | None:
 
 
 def hull_mesh(hull: Hull, options: FitOptions, faces: int) -> Mesh | None:
-    """The surface of a hull with UVs and about that many faces; None, with a warning, where it is too rough
+    """The surface of a hull with about that many faces, without UVs; None, with a warning, where it is too rough
     and was not asked for. Raises InputError if it was."""
     try:
-        mesh = hull.mesh(faces)
+        return hull.mesh(faces)
     except InputError as error:
         if options.start != "auto":
             raise
         warnings.warn(f"{error}; the fit starts from a sphere", stacklevel=6)
         return None
-    with warnings.catch_warnings():
-        # The mesh has no UVs that could be lost.
-        warnings.simplefilter("ignore")
-        return mesh.unwrap(options.texels)
 
 
 def _widened(box: np.ndarray, share: float = 0.02) -> np.ndarray:

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from ..mesh import Mesh
-from ..rows import connected, distinct, drop_unused, ranges, unit
+from ..rows import connected, drop_unused, ordered, ranges, unit
 
 
 @dataclass(frozen=True)
 class HalfEdges:
-    """The half-edges of faces (F, 3)."""
+    """The half-edges of faces (F, 3) of ``count`` vertices."""
 
+    count: int
     start: np.ndarray
     """(3 F,) the vertex it starts from."""
     end: np.ndarray
@@ -27,33 +29,39 @@ class HalfEdges:
     twin: np.ndarray
     """(3 F,) the half-edge of the other face, which runs the other way; -1 at borders, at edges of three
     faces or more, and where two faces disagree on their orientation."""
+    keys: np.ndarray
+    """Sorted numbers of all edges, for ``present``."""
 
     @property
     def inner(self) -> np.ndarray:
         """One half-edge of each edge that has a twin."""
         return np.nonzero(self.twin > np.arange(len(self.twin)))[0]
 
-    def valences(self, count: int) -> np.ndarray:
+    @property
+    def valences(self) -> np.ndarray:
         """(V,) number of half-edges that start at each vertex."""
-        return np.bincount(self.start, minlength=count)
+        return np.diff(self.stars.offsets)
 
-    def keys(self, count: int) -> np.ndarray:
-        """Sorted numbers of all edges, for ``present``."""
-        return distinct(edge_keys(self.start, self.end, count))
+    @cached_property
+    def stars(self) -> Stars:
+        """The half-edges by the vertices that they start from."""
+        return Stars.of(self.start, self.count)
 
 
 def half_edges(faces: np.ndarray, count: int) -> HalfEdges:
     """Of faces (F, 3) of ``count`` vertices."""
     start, end, third = (np.roll(faces, -k, axis=1).reshape(-1) for k in range(3))
     key = edge_keys(start, end, count)
-    order = np.argsort(key, kind="stable")
-    _, first, uses = np.unique(key[order], return_index=True, return_counts=True)
-    one, other = order[first[uses == 2]], order[first[uses == 2] + 1]
+    order = ordered(key)
+    key = key[order]
+    first = np.flatnonzero(np.diff(key, prepend=-1))
+    pairs = first[np.diff(first, append=len(key)) == 2]
+    one, other = order[pairs], order[pairs + 1]
     opposite = start[one] != start[other]
     one, other = one[opposite], other[opposite]
     twin = np.full(len(key), -1)
     twin[one], twin[other] = other, one
-    return HalfEdges(start, end, third, twin)
+    return HalfEdges(count, start, end, third, twin, key[first])
 
 
 def fans(edges: HalfEdges) -> np.ndarray:
@@ -89,7 +97,7 @@ class Stars:
     @classmethod
     def of(cls, start: np.ndarray, count: int) -> Stars:
         offsets = np.concatenate([[0], np.cumsum(np.bincount(start, minlength=count))])
-        return cls(offsets, np.argsort(start, kind="stable"))
+        return cls(offsets, ordered(start))
 
     def around(self, vertices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(row, half-edge): every half-edge from vertices[row], for all rows."""
@@ -99,8 +107,10 @@ class Stars:
 
 def ranks(cost: np.ndarray) -> np.ndarray:
     """(E,) distinct numbers from 0 on, in ascending order of the cost."""
-    rank = np.empty(len(cost), dtype=np.int64)
-    rank[np.argsort(cost, kind="stable")] = np.arange(len(cost))
+    rank, bits = np.empty(len(cost), dtype=np.int64), cost.astype(np.float64).view(np.uint64)
+    # Floats are in the order of their bits if the sign is flipped, and of negative ones all bits.
+    sign = np.uint64(1 << 63)
+    rank[ordered(np.where(bits >= sign, ~bits, bits | sign))] = np.arange(len(cost))
     return rank
 
 
@@ -354,10 +364,10 @@ def _allowed(
     stays = ~(free & other)
     twin = edges.twin[half]
     a, b, c, d = edges.start[half], edges.end[half], edges.third[half], edges.third[twin]
-    valence = edges.valences(layers.count)
+    valence = edges.valences
     good = (free | other) & (valence[c] > 3) & (valence[d] > 3)
     good &= valence[a] + valence[b] - 4 <= VALENCE
-    good &= _common(layers, edges, half) == 2
+    good &= _common(edges, half) == 2
     return half[good], ratio[good], stays[good]
 
 
@@ -372,12 +382,11 @@ def _free(layers: Layers, edges: HalfEdges, half: np.ndarray) -> np.ndarray:
     return found
 
 
-def _common(layers: Layers, edges: HalfEdges, half: np.ndarray) -> np.ndarray:
+def _common(edges: HalfEdges, half: np.ndarray) -> np.ndarray:
     """(E,) number of vertices that are neighbours of both ends: two for an edge that can collapse."""
-    stars = Stars.of(edges.start, layers.count)
-    row, spoke = stars.around(edges.start[half])
-    key = edge_keys(edges.end[spoke], edges.end[half][row], layers.count)
-    shared = present(key, edges.keys(layers.count)) & (edges.end[spoke] != edges.end[half][row])
+    row, spoke = edges.stars.around(edges.start[half])
+    key = edge_keys(edges.end[spoke], edges.end[half][row], edges.count)
+    shared = present(key, edges.keys) & (edges.end[spoke] != edges.end[half][row])
     return np.bincount(row[shared], minlength=len(half))
 
 
@@ -385,8 +394,7 @@ def _places(layers: Layers, edges: HalfEdges, half: np.ndarray, stays: np.ndarra
     """(E,) the best of PLACES, -1 where none is allowed."""
     points, target = layers.positions, layers.target
     a, b = edges.start[half], edges.end[half]
-    stars = Stars.of(edges.start, layers.count)
-    (first, spoke), (second, other) = stars.around(a), stars.around(b)
+    (first, spoke), (second, other) = edges.stars.around(a), edges.stars.around(b)
     row, spoke = np.concatenate([first, second]), np.concatenate([spoke, other])
     # Each face of both stars, seen from the end that moves: x, then y and z counter-clockwise.
     x, y, z = points[edges.start[spoke]], points[edges.end[spoke]], points[edges.third[spoke]]
@@ -443,10 +451,10 @@ def flip_edges(layers: Layers) -> None:
         twin = edges.twin[half]
         a, b, c, d = edges.start[half], edges.end[half], edges.third[half], edges.third[twin]
         excess = _excess(layers.positions, a, b, c, d)
-        valence = edges.valences(layers.count)
+        valence = edges.valences
         keys = edge_keys(c, d, layers.count)
         good = (excess > 1e-6) & (valence[a] > 3) & (valence[b] > 3) & (c != d)
-        good &= ~present(keys, edges.keys(layers.count)) & _flat(layers.positions, a, b, c, d)
+        good &= ~present(keys, edges.keys) & _flat(layers.positions, a, b, c, d)
         half, twin, excess, keys = half[good], twin[good], excess[good], keys[good]
         a, b = a[good], b[good]
         # No face, no end and no new edge twice.
@@ -524,7 +532,7 @@ def relax(layers: Layers) -> None:
     np.add.at(middle, edges.start, share[:, None] * (points[edges.end] + points[edges.third]))
     move = STEP * (middle / np.maximum(total, 1e-30)[:, None] - points)
     move -= (move * normals).sum(1, keepdims=True) * normals
-    spoke, weights = _landing(edges, points, normals, move, layers.count)
+    spoke, weights = _landing(edges, points, normals, move)
     free = (spoke >= 0) & ~layers.fixed
     for k in range(1, len(layers.faces)):
         free &= layers.wedges(k) == 1
@@ -543,10 +551,10 @@ def relax(layers: Layers) -> None:
 
 
 def _landing(
-    edges: HalfEdges, points: np.ndarray, normals: np.ndarray, move: np.ndarray, count: int
+    edges: HalfEdges, points: np.ndarray, normals: np.ndarray, move: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """(V,) the half-edge at the vertex of the face on which it lands, -1 for none; (V, 3) weights there."""
-    vertex, half = Stars.of(edges.start, count).around(np.arange(count))
+    vertex, half = edges.stars.around(np.arange(edges.count))
     u, w = points[edges.end[half]] - points[vertex], points[edges.third[half]] - points[vertex]
     n, q = normals[vertex], move[vertex]
     area = (n * np.cross(u, w)).sum(1)
@@ -556,7 +564,7 @@ def _landing(
     inside = np.where(area > 0, weights.min(1), -np.inf)
     # Of the faces around a vertex, the last in this order is the one that it lands on, or comes nearest to.
     order = np.argsort(inside, kind="stable")
-    best = np.full(count, -1)
+    best = np.full(edges.count, -1)
     best[vertex[order]] = order
     there = (best >= 0) & (inside[best] >= -1e-6)
     shares = np.maximum(weights[best], 0)
