@@ -19,11 +19,11 @@ from reference import depth_pictures, photographed, views_of_bowl
 from dressi import Device
 from dressi.cli.core.interrupt import Stop
 from dressi.cli.fitting.request import GROUPS, OPTIONS, Request
-from dressi.cli.fitting.run import Bar, FitWindow, disagreement
+from dressi.cli.fitting.run import Bar, FitWindow, disagreement, fine_offer
 from dressi.render import Cameras, Material, chamfer, load_mesh, primitives, ring, save_mesh
-from dressi.render.fit import Progress
+from dressi.render.fit import Progress, shape_rounds
 from dressi.render.io import encode_png
-from dressi.render.mesh.primitives import bowl, pear
+from dressi.render.mesh.primitives import bowl, cube, pear
 
 pytestmark = pytest.mark.usefixtures("driver", "coarse_surfaces")
 
@@ -189,6 +189,23 @@ def test_what_photographs_and_haste_ask_for():
     assert quick.effort.width < photos.effort.width < fine.effort.width
     assert quick.options().steps < photos.options().steps < fine.options().steps
     assert quick.changed({"steps": 12}).options().steps == 12
+    # Twice the faces and four times the texels of the usual fit of the same pictures.
+    plain, finer = Request(target=Path("a.glb")), Request(target=Path("a.glb"), fine=True)
+    assert finer.options().size == (512, 512) and finer.options().texels == 2 * plain.options().texels
+    faces = [max(plan.faces for plan in shape_rounds(one.options())) for one in (plain, finer)]
+    assert faces == [8192, 16384]
+    given = {"size": "96", "faces": 500, "texture_size": 32}
+    assert finer.changed(given).options((96, 96)).texels == 32
+    assert max(plan.faces for plan in shape_rounds(finer.changed(given).options((96, 96)))) == 500
+    assert photos.options((320, 240)).texels == 1024 and fine.options((640, 480)).texels == 2048
+
+
+def test_a_finer_fit_is_offered_where_the_device_is_fast():
+    plain = Request(target=Path("a.glb"))
+    assert "--fine (512x512 pixels" in (fine_offer(plain, (256, 256), cube(), 2000.0) or "")
+    assert fine_offer(plain, (256, 256), cube(), 30000.0) is None
+    assert fine_offer(plain.changed({"fine": True}), (512, 512), cube(), 2000.0) is None
+    assert fine_offer(plain, (256, 256), cube(), None) is None
 
 
 def test_the_help_lists_every_option_under_its_heading():

@@ -14,8 +14,10 @@ from dressi.render.fit.masks import mask_maker, needs_calibration
 from dressi.render.fit.options import STEPS
 from dressi.render.fit.options.fit_options import PICTURES, RUN, SHAPE, TEXTURE
 from dressi.render.fit.options.option import Row, check_rows, option, rows
+from dressi.render.fit.options.schedule import shape_rounds, sphere_faces
 from dressi.render.fit.phases.materials import PARTS, parts_of
 from dressi.render.formats import MESHES
+from dressi.render.io.images import scaled_size
 from dressi.render.reconstruct.pictures import is_video
 
 CAMERAS = ("auto", "auto:own")
@@ -38,14 +40,19 @@ def _calibration(text: str, folder: Path) -> str:
 
 @dataclass(frozen=True)
 class Effort:
-    """Defaults: the width of photographs, the rows of other pictures, and the steps."""
+    """Defaults: the most columns of photographs, the rows of other pictures, the steps, and how many times the
+    usual faces and texels along each side of a texture."""
 
     width: int
     rows: int
     steps: int
+    faces: int = 1
+    texels: int = 1
 
 
-USUAL, QUICK, FINE = Effort(320, 256, STEPS), Effort(160, 128, STEPS // 3), Effort(640, 512, 3 * STEPS // 2)
+USUAL, QUICK = Effort(320, 256, STEPS), Effort(160, 128, STEPS // 3)
+# Photographs of that width are read at their own size, and larger ones do not fit into memory by the dozen.
+FINE = Effort(2048, 512, 3 * STEPS // 2, faces=2, texels=2)
 
 PHOTO_TEXELS = 3
 """Texels along each side of a texture for each row of a photograph, at least; a power of two is taken."""
@@ -83,7 +90,7 @@ class Request:
     )
     size: str | None = option(
         None,
-        "Pixels of a picture, N or WxH. Default: 256; photographs at most 320 wide (--quick: 128, 160; --fine: 512, 640).",
+        "Pixels of a picture, N or WxH. Default: 256; photographs at most 320 wide (--quick: 128, 160; --fine: 512, their own size up to 2048).",
         PICTURES,
     )
     init: Path | None = option(None, "A mesh to start from instead; its faces stay.", SHAPE)
@@ -105,7 +112,10 @@ class Request:
         RUN,
     )
     fine: bool = option(
-        False, "Pictures of twice the size, half as many steps again: five to ten times as long.", RUN
+        False,
+        "For a GPU: pictures of 512 pixels or photographs of their own size, twice the faces, four times the texels, half"
+        " as many steps again. Five to ten times as long, and longer for large photographs.",
+        RUN,
     )
     out: Path = option(Path("out"), "Folder of the results.", COMMAND, whole=True, effect=False)
     device: str | None = option(
@@ -184,11 +194,26 @@ class Request:
         # Photographs keep their colours in the shape phase even with a material: only colours show hollows.
         lit = self.optimize is not None and self.target is not None
         made = replace(self.fit, size=size, steps=steps, lit=lit)
-        if self.photos is not None and self.optimize is None and made.texture_size is None:
-            # Photographs are taken from near, show one side at a time, and have details of one pixel.
-            texels = min(max(PHOTO_TEXELS * size[1], 128), 2048)
-            made = replace(made, texture_size=2 ** (texels - 1).bit_length())
+        # Faces and texels are multiples of those of a usual fit of these pictures.
+        usual = replace(made, size=self._usual(size))
+        if made.texture_size is None:
+            texels = usual.texels
+            if self.photos is not None and self.optimize is None:
+                # Photographs are taken from near, show one side at a time, and have details of one pixel.
+                texels = min(max(PHOTO_TEXELS * usual.size[1], 128), 2048)
+            made = replace(made, texture_size=2 ** (effort.texels * texels - 1).bit_length())
+        if made.faces is None and effort.faces > 1:
+            finest = shape_rounds(usual)[-1].subdivisions
+            made = replace(made, faces=effort.faces * sphere_faces(finest))
         return made
+
+    def _usual(self, size: tuple[int, int]) -> tuple[int, int]:
+        """The size that a fit without --fine has, for pictures of a size with it."""
+        if not self.fine or self.size is not None:
+            return size
+        return scaled_size(
+            size, min(1.0, USUAL.rows / size[1] if self.photos is None else USUAL.width / size[0])
+        )
 
 
 OF_FIT = {name: row for name, row in rows(FitOptions).items() if row.option.command}

@@ -6,6 +6,7 @@ import json
 import sys
 import time
 import warnings
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,7 +25,7 @@ from ...render.fit.options import STEPS
 from ...render.fit.phases.materials import MaterialOptions, Recovery, parts_of
 from ...render.formats import load_mesh, load_scene
 from ...render.io import Photos
-from ...render.io.images import load_environment
+from ...render.io.images import load_environment, scaled_size
 from ...render.mesh import Mesh
 from ...render.scene.scene import Scene
 from ...render.shading.environment import Environment, studio
@@ -37,7 +38,7 @@ from ..core.plan_for import device_or_record
 from ..core.sizes import check_size, parse_size
 from ..core.terminal import say
 from .photographs import read_photographs
-from .request import Request, check_options
+from .request import FINE, USUAL, Request, check_options
 
 
 def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) -> int:
@@ -102,6 +103,9 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
                 say(f"dressi: interrupted; '{request.out}' has a checkpoint, and {GOES_ON}")
                 return stop.code
             print_report(report, request.out)
+            offer = fine_offer(request, options.size, source, rounds_ms(job, stages))
+            if result.finished and offer is not None:
+                print(offer)
             if result.finished:
                 job.forget()
                 window.stay(result.mesh, device)
@@ -370,6 +374,42 @@ def disagreement(report: dict[str, Any]) -> str | None:
         f"the photographs that were learned from contradict each other inside of the outlines ({train['exposed_inside']:.1f} dB):"
         " the surface may shine, as highlights move with the view (--optimize albedo,roughness,metallic,light finds a"
         " material), the light may move with the camera, or poses may be off (--refine-poses)"
+    )
+
+
+AFFORDABLE = 30.0
+"""Most seconds that the device is predicted to work on a fit with --fine that is offered."""
+
+
+def rounds_ms(job: FitJob, stages: Sequence[dict[str, Any]]) -> float | None:
+    """Predicted milliseconds of the device for the steps of all rounds, by the Stages of each; None where some
+    ran earlier."""
+    of_step = {one["round"]: sum(stage["predicted_ms"] for stage in one["stages"]) for one in stages}
+    rounds = [f"{name} {number + 1}" for number, name in enumerate(job.names)]
+    if not of_step.keys() >= set(rounds):
+        return None
+    return sum(of_step[name] * steps for name, steps in zip(rounds, job.steps, strict=True))
+
+
+def fine_offer(
+    request: Request, size: tuple[int, int], source: Mesh | Photos, predicted_ms: float | None
+) -> str | None:
+    """A sentence on --fine after a plain fit of that size, where the device is fast enough. predicted_ms: of the
+    plain fit."""
+    if predicted_ms is None or request.quick or request.fine or request.size is not None:
+        return None
+    if isinstance(source, Photos):
+        own = max(view.camera.size[0] for view in source.originals)
+        scale = max(min(own, FINE.width) / size[0], 1.0)
+    else:
+        scale = FINE.rows / size[1]
+    seconds = 1e-3 * predicted_ms * scale**2 * FINE.steps / USUAL.steps
+    if seconds > AFFORDABLE:
+        return None
+    finer = "x".join(str(n) for n in scaled_size(size, scale))
+    return (
+        f"this device is fast: the same command with --fine ({finer} pixels, twice the faces, four times the texels)"
+        f" takes about {max(seconds, 1):.0f} s of it"
     )
 
 

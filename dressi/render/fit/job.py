@@ -29,7 +29,7 @@ from .disk.checkpoint import MOST_BYTES
 from .graphs.round import CHUNK, Found, Round, start
 from .graphs.term import UNCHANGED, Controls, Factors, FitRound, Moving, in_world, moving_cameras, with_views
 from .options import FitOptions
-from .options.schedule import fitted_rounds, shape_rounds
+from .options.schedule import fitted_rounds, shape_rounds, sphere_faces
 from .phases.bundle import adjusted
 from .phases.materials import MaterialFit, Recovery
 from .phases.remeshed import healed, opened, refined, unfolded, unfolded_from
@@ -408,7 +408,7 @@ def rounds_of(
         return mesh, [replace(plan, subdivisions=0, faces=0, remesh=0) for plan in rounds]
     near = shape_rounds(options, dataset.exact, near=True)
     few, many = (sphere_faces(near[-1].subdivisions - less) for less in (1, 0))
-    train = dataset.train
+    many, train = near[-1].faces or many, dataset.train
     arrays = (array for array in (train.masks, train.colors, train.known) if array is not None)
     found = (keeper or Keeper(None)).started(
         task_key({**options.as_dict(), "faces": [few, many]}, dataset.matrices, *arrays),
@@ -426,11 +426,6 @@ def rounds_of(
     # Rounds that remesh have room for the faces of the start.
     count = len(mesh.faces)
     return mesh, [replace(plan, faces=max(plan.faces, count)) if plan.faces else plan for plan in near]
-
-
-def sphere_faces(subdivisions: int) -> int:
-    """The number of faces of the start sphere."""
-    return 8 * 4**subdivisions
 
 
 # A running fit: an iterator of its moments, with checkpoints on disk and in memory.

@@ -118,6 +118,15 @@ class FitOptions:
         " and folds made anew; by default not with --refine-poses. A mesh given with --init keeps its faces.",
         SHAPE,
     )
+    faces: int | None = option(
+        None,
+        "Most faces of the result, where they follow the shape. Default: 8192 for pictures of more than 128 rows;"
+        " --fine: twice as many.",
+        SHAPE,
+        least=64,
+        most=1 << 20,
+        example=8192,
+    )
     refine_poses: bool = option(
         False,
         "Learn the cameras' poses, too, of photographs that are learned from: for calibrations that are a"

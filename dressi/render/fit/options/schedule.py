@@ -66,7 +66,8 @@ def _finished(options: FitOptions, plans: list[FitRound], exact: bool) -> list[F
     if options.spread:
         plans = [plan if plan.spread else _large(options, plan) for plan in plans]
     if options.remeshes:
-        plans = [_remeshed(plan) for plan in plans]
+        finest = sphere_faces(plans[-1].subdivisions)
+        plans = [_remeshed(plan, (options.faces or finest) / finest) for plan in plans]
     if options.refine_poses:
         plans = _moving(plans) if exact else _adjusting(options, _moving(plans))
     return [plan for plan in plans if plan.steps > 0]
@@ -167,10 +168,16 @@ REMESH = 30
 """Number of steps between two remeshings."""
 
 
-def _remeshed(plan: FitRound) -> FitRound:
-    """As many faces as a subdivided octahedron has. The operators of large steps are factorised for one
-    topology, so such rounds, which are short, are remeshed at their start only."""
-    return replace(plan, faces=8 * 4**plan.subdivisions, remesh=0 if plan.spread else REMESH)
+def _remeshed(plan: FitRound, share: float) -> FitRound:
+    """A share of as many faces as a subdivided octahedron has. The operators of large steps are factorised for
+    one topology, so such rounds, which are short, are remeshed at their start only."""
+    faces = round(share * sphere_faces(plan.subdivisions))
+    return replace(plan, faces=faces, remesh=0 if plan.spread else REMESH)
+
+
+def sphere_faces(subdivisions: int) -> int:
+    """The number of faces of the start sphere."""
+    return 8 * 4**subdivisions
 
 
 TURNS = ((0.32, 0.16), (0.12, 0.04), (0.05, 0.01))

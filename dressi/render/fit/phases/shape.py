@@ -117,7 +117,8 @@ class ShapeRound(Round):
         (hard, picture), (shares, codes) = self._shown, self._resized
         if picture is None or codes is None:
             return Comparison(engine.recv(hard), shares, None, None)
-        return Comparison(engine.recv(hard), shares, engine.recv(picture), codes)
+        covered, colours = engine.evaluate((hard, picture))
+        return Comparison(covered, shares, colours, codes)
 
     @cached_property
     def _resized(self) -> tuple[np.ndarray, np.ndarray | None]:

@@ -159,7 +159,7 @@ class TextureRound(Round):
             bend = bending(mesh, self.position, steps, factors, rest)
             terms += [Term(l2(drawn.silhouette, mask, sure) * scale), bend]
         super().__init__(mesh, steps, terms, {}, counter, {"texture": self.pyramid.texture})
-        self._shown = drawn.silhouette, color, mask, target
+        self._shown = drawn.silhouette, mask, color, target
         self.doing = f"{'shape and texture' if shape else 'texture'}, {width}x{height}, {texture_size} texels"
         self.subject = Subject(self.position, faces, len(mesh.faces), self._codes)
 
@@ -171,8 +171,7 @@ class TextureRound(Round):
 
     def look(self, engine: Engine) -> Comparison:
         """The training views of the next step as they are now."""
-        covered, picture, mask, target = self._shown
-        return Comparison(engine.recv(covered), engine.recv(mask), engine.recv(picture), engine.recv(target))
+        return Comparison(*engine.evaluate(self._shown))
 
     def _codes(self, drawn: DrawnMesh) -> Variable:
         """VEC3: the sRGB codes of the texture at each pixel of the mesh as it is drawn."""
