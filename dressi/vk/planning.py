@@ -79,7 +79,7 @@ class PlanningEngine:
         """What needs a device."""
         raise InputError("this engine plans and runs nothing; use DressiAD, which opens a device")
 
-    send = recv = step = losses = state = restore = _refuse
+    send = recv = evaluate = step = losses = state = restore = _refuse
 
     def close(self) -> None:
         """Nothing to release."""

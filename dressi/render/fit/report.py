@@ -115,11 +115,12 @@ def write_results(
     views, other, held_out = dataset.train, dataset.held_out, None
     # One graph draws all of them.
     cameras = Cameras([*views.cameras, *(() if other is None else other.cameras)])
-    count, drawn = len(views.cameras), draw(result.mesh, cameras, make_engine, views.samples, result.light)
-    train = score(views, *(part[:count] for part in drawn), result.exposures, result.gains)
+    masks, colors = draw(result.mesh, cameras, make_engine, views.samples, result.light)
+    count = len(views.cameras)
+    train = score(views, masks[:count], colors[:count], result.exposures, result.gains)
     if other is not None:
         gains = None if result.gains is None else expected_gains(result.gains, views.cameras, other.cameras)
-        held_out = score(other, *(part[count:] for part in drawn), gains=gains)
+        held_out = score(other, masks[count:], colors[count:], gains=gains)
     frames = render_turntable(result.mesh, dataset.up, make_engine, light=result.light)
     shown = np.arange(min(len(dataset.train.masks), drawing.COLUMNS))
     found = {"train": train.pictures}
@@ -482,7 +483,7 @@ def score(
                 "gains": own.round(4).tolist(),
             }
         )
-    measures = {name: _decibels(sum(parts)) for name, parts in errors.items()}
+    measures = {name: _decibels(np.sum(parts, axis=0)) for name, parts in errors.items()}
     measures |= {"iou": float(overlaps.mean()), "ssim": float(similar[0] / similar[1])}
     return Score(**measures, masks=masks, colors=colors, pictures=pictures)
 
