@@ -139,9 +139,8 @@ def _default_engine() -> Any:
     """An engine on the device that is shared. Every picture sends its arrays, so the first plan is kept."""
     from .vk.plan.core.options import PlanOptions
     from .vk.run.engine import DressiAD
-    from .vk.run.evaluations import shared_device
 
-    return DressiAD(shared_device(), options=PlanOptions(adapt=False))
+    return DressiAD(options=PlanOptions(adapt=False))
 
 
 def _figures() -> Any:

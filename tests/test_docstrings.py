@@ -33,7 +33,7 @@ FOR_DRESSI_ITSELF = {
     "DressiAD": {"executor", "plan", "program"},
     "Device": {
         "check_thread", "compiles_late", "create", "destroy", "forked", "here", "key", "open", "own", "release",
-        "settle", "share", "undo_on_error",
+        "settle", "share", "undo_on_error", "usable",
     },
     "Optimizer": {"init", "update", "states", "build"},
 }  # fmt: skip

@@ -21,10 +21,10 @@ from ..ad.transform.simplify import simplify
 from ..config import config
 from ..errors import DeviceError
 from ..vk.plan.core.options import PlanOptions
+from ..vk.run.default import shared_device
 from ..vk.run.device.device import Device
 from ..vk.run.device.external import device_with
 from ..vk.run.device.memory import from_planes
-from ..vk.run.evaluations import shared_device
 from ..vk.run.execution.executor import VulkanExecutor
 from ..vk.run.execution.workspace import Workspace
 from ..vk.run.measure.calibration import model_of
@@ -274,7 +274,7 @@ def engine(index: int | None = None, tensor_of: Callable[[CudaView], Any] | None
     if chosen is not None:
         return chosen
     key = (os.getpid(), threading.get_ident(), config.device, index)
-    if key not in _engines or _engines[key].device.handle is None:
+    if key not in _engines or not _engines[key].device.usable:
         made = None if index is None or tensor_of is None else _beside(index, tensor_of)
         _engines[key] = made or Engine(shared_device(config.device))
     return _engines[key]

@@ -25,8 +25,10 @@ from ..plan.core.limits import DeviceLimits
 from ..plan.core.options import DEFAULT, PlanOptions
 from ..plan.execution.plan import Plan
 from ..plan.model.device import DeviceModel
+from .default import shared_device
 from .device.device import Device, defer_close
 from .device.export import ExportedImage, SharedValue, exported
+from .device.instance import PhysicalDevice
 from .device.transfer import Readback
 from .evaluations import Evaluations, Running, in_form, named
 from .execution.executor import VulkanExecutor, limits_of
@@ -44,8 +46,8 @@ class DressiAD:
     ``recv`` or ``evaluate``. A value that is read is the value for the present leaves, after all steps and
     sends so far, and is computed if it is out of date. Only ``losses`` has values of the past.
 
-    device: a ``Device``, which is shared and stays open; or a name, an index or None, which is opened here
-    and closed with this. limits: a profile's, or other limits smaller than the device's. model: the device
+    device: a ``Device``; or a name, an index, an entry of ``list_devices`` or None, for the Device that all engines of a thread share,
+    which the first of them opens and which stays open until the process ends. limits: a profile's, or other limits smaller than the device's. model: the device
     model to plan with, by default the device's. The graph is built when it is needed, and again after a
     ``set_...``; values of leaves stay on the device. ``close`` (or a ``with`` block) releases everything; an
     engine that is garbage collected instead is released when the next engine or Device is made. Raises
@@ -71,24 +73,18 @@ class DressiAD:
 
     def __init__(
         self,
-        device: Device | str | int | None = None,
+        device: Device | PhysicalDevice | str | int | None = None,
         *,
         options: PlanOptions = DEFAULT,
         limits: DeviceLimits | None = None,
         model: DeviceModel | None = None,
         validation: bool = False,
     ):
-        self._owns_device = not isinstance(device, Device)
-        self.device = device if isinstance(device, Device) else Device.open(device, validation=validation)
+        self._default = not isinstance(device, Device)
+        self.device = device if isinstance(device, Device) else shared_device(device, validation=validation)
         self._options, self._model, self._closed = options, model, False
-        try:
-            self._workspace = Workspace(self.device, limits_of(self.device, limits))
-        except BaseException:
-            if self._owns_device:
-                self.device.close()
-            raise
-        close = partial(self._workspace.end, self._owns_device)
-        self._finalizer = weakref.finalize(self, defer_close, self.device, close)
+        self._workspace = Workspace(self.device, limits_of(self.device, limits))
+        self._finalizer = weakref.finalize(self, defer_close, self.device, self._workspace.end)
         self._finalizer.atexit = False
         self._evaluations = Evaluations(self._workspace, self._make)
         self._outputs = self._evaluations.outputs
@@ -363,12 +359,12 @@ class DressiAD:
             self._end()
         finally:
             self._closed = True
-            if self._owns_device:
-                self.device.close()
 
     def _end(self) -> None:
         if not self.device.settle():
-            return  # closed, or its work does not end after a ctrl-C: then the Device releases the rest
+            if self._default:  # its work does not end after a ctrl-C; the next engine opens another Device
+                self.device.close()
+            return  # closed: the Device releases the rest
         with suppress(DeviceError):  # the device may be lost
             self.losses()
         if config.debug >= 1:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import os
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,6 +15,7 @@ from ...ad.graph.traversal import leaves, structure
 from ...ad.transform.rewrite import substitute
 from ...ad.transform.simplify import simplify
 from ...errors import GraphError
+from .default import shared_device, shared_devices
 from .device.device import Device
 from .device.memory import DeviceImage
 from .device.transfer import Readback
@@ -235,7 +234,7 @@ def evaluate(
     form.
 
     outputs: what is wanted. values: arrays for leaves, instead of their own data. device: a ``Device``; or a
-    name, an index or None, which is opened once and shared by all calls of a thread. Arrays are float32 or
+    name, an index or None: the Device that engines and calls of a thread share. Arrays are float32 or
     int32 of shape (batch, H, W) + vtype.shape; lists made by ``Variable.of`` come back as lists. A graph of
     the same structure is not built again, whatever its leaves hold. Within an optimisation use
     ``DressiAD.evaluate``, which reads the leaves that the steps have updated. Raises GraphError.
@@ -257,16 +256,7 @@ def evaluate(
     return in_form(outputs, read, lambda v: v)
 
 
-_devices: dict[tuple[int, int, str | int | None], Device] = {}
 _evaluators: dict[Device, Evaluator] = {}
-
-
-def shared_device(wanted: str | int | None = None) -> Device:
-    """The device of this name or index, opened by a thread's first call, closed when the process exits."""
-    key = (os.getpid(), threading.get_ident(), wanted)
-    if key not in _devices or _devices[key].handle is None:
-        _devices[key] = Device.open(wanted)
-    return _devices[key]
 
 
 def _evaluator(device: Device | str | int | None) -> Evaluator:
@@ -281,8 +271,7 @@ def _evaluator(device: Device | str | int | None) -> Evaluator:
 @atexit.register
 def _close() -> None:
     """Close the evaluators of this process and thread before their devices."""
-    here = (os.getpid(), threading.get_ident())
-    for key, device in _devices.items():
-        if key[:2] == here and device in _evaluators:
+    for device in shared_devices():
+        if device in _evaluators:
             device.work.exiting = True
             _evaluators.pop(device).close()

@@ -190,6 +190,11 @@ class Device:
         return self.instance.messages
 
     @property
+    def usable(self) -> bool:
+        """Whether it is open, and neither lost nor given up."""
+        return self.handle is not None and self.work.lost is None
+
+    @property
     def forked(self) -> bool:
         """Whether this process is a fork of that which opened the device and has the driver's threads."""
         return self._owner[0] != os.getpid()

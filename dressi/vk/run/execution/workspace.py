@@ -377,13 +377,11 @@ class Workspace:
             self.pipelines.modules.clear()  # a plan that is built keeps none
             raise
 
-    def end(self, with_device: bool) -> None:
-        """Close the remaining programs, this workspace, and the device if ``with_device``."""
+    def end(self) -> None:
+        """Close the remaining programs and this workspace."""
         for watcher in list(self._watchers):
             watcher.close()
         self.close()
-        if with_device:
-            self.device.close()
 
     def close(self) -> None:
         """Release everything; values on their way to the host arrive first. If work does not end after a

@@ -135,7 +135,7 @@ class _Trials:
     def __init__(self, program: Program, user: Workspace, how: _How, ending: ExitStack):
         self._program, self._how, self._ending = program, how, ending
         self._workspace = Workspace(user.device, user.limits)
-        ending.callback(self._workspace.end, with_device=False)
+        ending.callback(self._workspace.end)
         values = {v: user.read(v).result() if v in user else v.data for v in program.leaves}
         self._workspace.send_many(values)
         self._start = {leaf: values[leaf] for leaf, _ in program.updates}

@@ -5,16 +5,18 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from dressi import INT, Device, DressiAD, F, PixelFunction, Variable, adam, list_devices
+from dressi import INT, Device, DressiAD, F, PixelFunction, Variable, adam, evaluate, list_devices
 from dressi.ad.graph.program import Program
 from dressi.config import config, shader_text
 from dressi.errors import (
     DeviceError,
+    DeviceLostError,
     DeviceNotFoundError,
     DressiError,
     InputError,
@@ -26,6 +28,7 @@ from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.core.limits import LIMITS, PROFILES, DeviceLimits
 from dressi.vk.plan.core.options import DEFAULT
 from dressi.vk.plan.execution.images import Usage
+from dressi.vk.run.default import shared_device, shared_devices
 from dressi.vk.run.device import device as module
 from dressi.vk.run.device.capabilities import FORMATS, REQUIRED, Capabilities, QueueFamily, check, missing
 from dressi.vk.run.device.choose import choose
@@ -187,6 +190,7 @@ def test_engines_that_are_dropped_end_with_the_next_one(device):
         engine(device.physical.index)
         gc.collect()
         assert len(module._open) <= before + 1
+    shared_device(device.physical).close()
     with Device(device.physical, validation=device.instance.validation) as own:
         assert len(module._open) == before + 1
         engine(own)
@@ -202,17 +206,19 @@ def test_engines_that_are_dropped_end_with_the_next_one(device):
         assert own.live_objects() == []
 
 
-def test_an_engine_that_cannot_start_closes_its_device(device, monkeypatch):
+def test_an_engine_that_cannot_start_leaves_nothing_on_its_device(device, monkeypatch):
     import vulkan
 
     def fail(*_: object) -> None:
         raise vulkan.VkErrorOutOfDeviceMemory
 
-    before = list(module._open)
+    shared = shared_device(device.physical)
+    before = shared.live_objects()
     with monkeypatch.context() as planted, pytest.raises(DressiError, match="out of memory"):
         planted.setattr(vulkan, "vkCreateCommandPool", fail)
         DressiAD(device.physical.index)
-    assert module._open == before
+    assert shared.live_objects() == before and shared.usable
+    shared.close()
 
 
 def test_what_another_thread_dropped_is_left_to_it(device):
@@ -484,3 +490,48 @@ def test_parts_are_never_empty_and_never_outside():
 )
 def test_a_layer_that_covers_the_window_spares_the_black(place, whole):
     assert surface.covered([place], (8, 8)) == whole
+
+
+@pytest.fixture
+def names(device):
+    """Ways to name a device that engines have not shared yet, and none that they share afterwards."""
+    with config(device=device.name):
+        yield device.physical.index, device.name
+        for shared in shared_devices():
+            shared.close()
+
+
+def squared(ad: DressiAD) -> float:
+    with ad:
+        return ad.evaluate(F.square(3.0)).item()
+
+
+def test_engines_of_a_thread_share_a_device_until_it_is_closed_or_lost(names):
+    first, second = DressiAD(), DressiAD()
+    device = first.device
+    assert second.device is device and evaluate(F.square(2.0)).item() == 4.0
+    assert DressiAD(device.physical).device is DressiAD(names[0]).device
+    first.close()
+    assert squared(second) == 9.0 and device.usable and DressiAD().device is device
+    device.close()
+    later = DressiAD()
+    assert later.device is not device and later.device.usable and squared(later) == 9.0
+    later.device.work.lost = "as a driver that was reset"
+    with pytest.raises(DeviceLostError):
+        later.device.wait()
+    newest = DressiAD()
+    assert newest.device is not later.device and later.device.handle is None and squared(newest) == 9.0
+
+
+def test_threads_have_devices_of_their_own_which_are_closed_when_they_have_ended(names):
+    def work() -> Device:
+        ad = DressiAD()
+        squared(ad)
+        return ad.device
+
+    with ThreadPoolExecutor(2) as pool:
+        both = threading.Barrier(2)
+        one, other = pool.map(lambda _: (work(), both.wait())[0], range(2))
+        assert one is not other and one.usable and other.usable
+    assert work() not in (one, other)
+    assert one.handle is None and other.handle is None
