@@ -1,7 +1,7 @@
 """Runs the public samples of nvdiffrast (samples/torch of NVlabs/nvdiffrast) on dressi.torch, and records what they reach.
 
 The samples are not part of this repository: give their folder. They run from a copy in which only lines of imports and
-devices differ: ``nvdiffrast.torch`` becomes ``dressi.torch``, and tensors stay on the CPU. Where the folder beside it,
+devices differ: ``nvdiffrast.torch`` becomes ``dressi.torch``, and without CUDA tensors stay on the CPU. Where the folder beside it,
 ``data``, lacks a file, a mesh and a texture of our own take its place, with the same arrays.
 
     python apps/peers/nvdiffrast_samples.py PATH/samples/torch [--only pose] [--record]
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from PIL import Image
 
 from dressi.render import primitives
@@ -38,10 +39,11 @@ SUBSTITUTIONS = (
 def copied(samples: Path, folder: Path) -> dict[str, int]:
     """A copy of the samples with the lines of imports and devices changed; how many lines that were, by file."""
     changed = {}
+    substitutions = SUBSTITUTIONS[:1] if torch.cuda.is_available() else SUBSTITUTIONS
     for file in sorted(samples.glob("*.py")):
         lines = file.read_text(encoding="utf-8").splitlines()
         new = lines
-        for pattern, text in SUBSTITUTIONS:
+        for pattern, text in substitutions:
             new = [re.sub(pattern, text, line) for line in new]
         changed[file.name] = sum(a != b for a, b in zip(lines, new, strict=True))
         (folder / file.name).write_text("\n".join(new) + "\n", encoding="utf-8")

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from ..errors import DeviceError
 from ..vk.run.device.commands import Commands
 from ..vk.run.device.device import Device
@@ -76,6 +78,13 @@ class CudaExchange(Exchange):
             self._memory = cuda.memory(staging.export(), staging.allocated, size)
             super().__init__(commands, images, upload=upload, staging=staging)
         self.texels = [tensor_of(CudaView(self._memory.pointer + b.offset, b)) for b in blocks_in(images)]
+        self._upload = upload
+
+    def wait(self) -> None:
+        """Texels of uploads are free at once: the stream that writes them has awaited the results of the call
+        before, which follow its copies."""
+        if not self._upload:
+            super().wait()
 
     def destroy(self) -> None:
         self.texels = []
@@ -98,15 +107,26 @@ class CudaCrossing(Crossing):
         self._stream: int | None = None
         self._semaphores: list[tuple[SharedSemaphore, CudaSemaphore]] = []
         cuda.enter()
-        with device.undo_on_error():  # a first one, to know whether CUDA takes them
-            probe = SharedBuffer(device, 16, "probe")
-            cuda.memory(probe.export(), probe.allocated, probe.size).destroy()
-            probe.destroy()
+        self._probe(device)
         if shares_semaphores(device):
             with device.undo_on_error():
                 for name in ("tensors are there", "results are there"):
                     own = SharedSemaphore(device, name)
                     self._semaphores.append((own, cuda.semaphore(own.export())))
+
+    def _probe(self, device: Device) -> None:
+        """Raises DeviceError where CUDA or the framework does not take the device's memory."""
+        block = Block(0, (1, 1, 4), np.dtype(np.float32))
+        with device.undo_on_error():
+            buffer = SharedBuffer(device, 16, "probe")
+            memory = self._cuda.memory(buffer.export(), buffer.allocated, buffer.size)
+            try:
+                self._tensor_of(CudaView(memory.pointer, block))
+            except Exception as error:  # any of the framework's own
+                raise DeviceError(f"the tensors' library does not take memory of Vulkan: {error}") from None
+            finally:
+                memory.destroy()
+            buffer.destroy()
 
     def use(self, stream: int) -> None:
         """The stream on which tensors are ready and results are wanted from now on."""

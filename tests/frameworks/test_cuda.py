@@ -111,30 +111,34 @@ def test_all_types_and_layouts(crossed, random):
 
 @pytest.mark.vk
 def test_the_host_sees_no_numbers_and_waits_only_where_it_must(
-    crossed, library, device, through_host, random
+    crossed, library, device, through_host, random, monkeypatch
 ):
     operation, image = (
         wrapped(lambda image: F.mean(F.square(image)), None, ()),
         random.random((4, 6), np.float32),
     )
     crossed.crossing.use(5)
+    _, ticket = crossed.forward(operation, [image])
+    crossed.backward(operation, [image], [np.ones((1, 1, 1), np.float32)], [True], ticket)
     library.log.clear()
+    waits, wait = [], transfer.Exchange.wait
+    monkeypatch.setattr(transfer.Exchange, "wait", lambda self: waits.append(self) or wait(self))
     value, ticket = crossed.forward(operation, [image])
     slope = crossed.backward(operation, [image], [np.ones_like(value[0])], [True], ticket)
     assert np.allclose(value[0], (image**2).mean()) and np.allclose(slope[0], 2 * image / 24)
     assert sum(through_host) == 0
-    once = (
-        ["stream 5 signals", "stream 5 waits"]
-        if external.shares_semaphores(device)
-        else ["wait for stream 5"]
-    )
+    semaphores = external.shares_semaphores(device)
+    assert len(waits) == (0 if semaphores else 2)
+    once = ["stream 5 signals", "stream 5 waits"] if semaphores else ["wait for stream 5"]
     assert library.log == 2 * once
     crossed.crossing.use(6)
     assert library.log == [*2 * once, "wait for stream 5"]
 
 
 @pytest.mark.vk
-@pytest.mark.parametrize("refused", ["cuInit", "cuImportExternalMemory", "another GPU", "no library"])
+@pytest.mark.parametrize(
+    "refused", ["cuInit", "cuImportExternalMemory", "another GPU", "no library", "no views"]
+)
 def test_a_copy_through_the_host_and_one_warning(refused, device, library, monkeypatch):
     library.refuses.add(refused)
     if refused == "another GPU":
@@ -142,9 +146,13 @@ def test_a_copy_through_the_host_and_one_warning(refused, device, library, monke
     if refused == "no library":
         monkeypatch.setattr(cuda, "driver", DRIVER.__wrapped__)
         monkeypatch.setattr(cuda, "LIBRARY", "libnothing.so.1")
-    sentence = {"another GPU": "another GPU than", "no library": "does not load"}.get(
-        refused, "invalid argument"
-    )
+    if refused == "no views":
+        monkeypatch.setattr(library, "texels", lambda view: view.nothing)
+    sentence = {
+        "another GPU": "another GPU than",
+        "no library": "does not load",
+        "no views": "does not take memory",
+    }.get(refused, "invalid argument")
     monkeypatch.setattr(engine, "shared_device", lambda wanted: device)
     monkeypatch.setattr(engine, "_engines", {})
     monkeypatch.setattr(engine._chosen, "engine", None, raising=False)
@@ -153,6 +161,7 @@ def test_a_copy_through_the_host_and_one_warning(refused, device, library, monke
     assert len(told) == 1 and not isinstance(found.crossing, CudaCrossing)
     assert engine.engine(0, library.texels) is found
     found.close()
+    assert not library.mapped
 
 
 @pytest.mark.vk

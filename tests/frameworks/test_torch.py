@@ -158,6 +158,23 @@ def test_views_are_taken_as_they_are(on_device):
     )
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch finds no device of CUDA")
+@pytest.mark.vk
+def test_tensors_of_cuda_and_of_the_cpu_give_the_same():
+    pos, tri = scene(2)
+    found = []
+    for place in ("cpu", "cuda:0"):
+        moved, faces = pos.to(place).requires_grad_(), tri.to(place)
+        rast, db = dr.rasterize(dr.RasterizeCudaContext(device=place), moved, faces, [24, 32])
+        uv, uv_da = dr.interpolate(moved[..., :2], rast, faces, db, diff_attrs="all")
+        tex = torch.linspace(0, 1, 192, device=place).reshape(1, 8, 8, 3)
+        picture = dr.antialias(dr.texture(tex, uv, uv_da), rast, moved, faces)
+        picture.square().sum().backward()
+        assert picture.device == moved.grad.device == moved.device
+        found.append((picture.detach().cpu(), moved.grad.cpu()))
+    assert all(torch.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(*found, strict=True))
+
+
 class OnCuda(NamedTuple):
     """A tensor of the CPU that says that it lies on CUDA."""
 

@@ -13,7 +13,7 @@ from .device import Device
 from .instance import Instance
 from .memory import DeviceBuffer
 
-_EXPORTABLE = 2  # VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT
+_DEDICATED, _EXPORTABLE = 1, 2  # VK_EXTERNAL_MEMORY_FEATURE_{DEDICATED_ONLY,EXPORTABLE}_BIT
 _SEMAPHORE_EXPORTABLE = 1  # VK_EXTERNAL_SEMAPHORE_FEATURE_EXPORTABLE_BIT
 
 
@@ -57,8 +57,8 @@ def why_not(device: Device) -> str | None:
     info = vk.VkPhysicalDeviceExternalBufferInfo(usage=_usage(vk), handleType=handles().bit)
     found = vk.VkExternalBufferProperties()
     vk.vkGetPhysicalDeviceExternalBufferProperties(device.physical.handle, info, found)
-    if not found.externalMemoryProperties.externalMemoryFeatures & _EXPORTABLE:
-        return f"{device.name} exports no memory of buffers"
+    if found.externalMemoryProperties.externalMemoryFeatures & (_DEDICATED | _EXPORTABLE) != _EXPORTABLE:
+        return f"{device.name} exports no plain memory of buffers"
     return None
 
 
@@ -84,7 +84,7 @@ class SharedBuffer(DeviceBuffer):
     """A buffer with memory of its own that others may use, too.
 
     handle: from ``export`` of a SharedBuffer of the same size on another device of the same driver and GPU,
-    whose memory this one then is. Raises DeviceErrors where the device shares none.
+    whose memory this one then is; it is taken over. Raises DeviceErrors where the device shares none.
     """
 
     def __init__(self, device: Device, size: int, name: str, handle: int | None = None):
@@ -99,6 +99,8 @@ class SharedBuffer(DeviceBuffer):
         self._imported = handle is not None
         made = vk.VkExternalMemoryBufferCreateInfo(handleTypes=kind.bit)
         super().__init__(device, size, name, host=False, made=made, allocated=allocated)
+        if handle is not None and kind.kept:
+            kind.close(handle)
 
     def export(self) -> int:
         """A new handle of the memory, a file descriptor or a HANDLE, for whoever imports it: Vulkan and CUDA
