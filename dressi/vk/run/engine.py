@@ -271,7 +271,7 @@ class DressiAD:
         is taken over. Raises GraphError, and DeviceError where the device shares no memory.
 
         >>> given, taken = Variable.of(np.ones((4, 6))), Variable.of(np.zeros((4, 6)))
-        >>> with DressiAD() as ad, DressiAD() as other:  # each has a device
+        >>> with Device() as one, Device() as two, DressiAD(one) as ad, DressiAD(two) as other:
         ...     source = ad.share(given)
         ...     target = other.share(taken, source.handle())
         ...     source.give(); source.wait(); target.take()
