@@ -33,6 +33,7 @@ class DeviceModel:
     | atomic_rate       | atomic operations on storage buffers a second |
     | filter_rate       | texels that the sampler filters a second, of four 32-bit floats |
     | fill_rate         | pixels a second of one attachment that a raster clears, tests and keeps |
+    | clear_rate        | bytes of an image a second that a transfer sets to one value |
     | vertex_rate       | vertices a second that the fixed-function part transforms and clips |
     | fetch_latency     | seconds of one fetch that waits for the one before |
     | barrier           | seconds of a full barrier |
@@ -68,6 +69,7 @@ class DeviceModel:
     buffer_fetch_rate: float
     atomic_rate: float
     fill_rate: float
+    clear_rate: float
     vertex_rate: float
     fetch_latency: float
     barrier: float

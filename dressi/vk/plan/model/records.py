@@ -18,8 +18,8 @@ from .device import DeviceModel
 #   this kind reach a third, 300 to 500 GTexel/s, 100 to 200 GPixel/s. Barriers and passes as profilers show.
 # - DATA_CENTRE: an H100, fitted to the measured Stages of 16 steps (`dressi bench model --against`): 86 of 100
 #   of those over 20 us are within a factor of 2. Two of its 66 clusters draw, so that a subpass of triangles
-#   takes 80 us whatever it covers, and fragments are 56 times slower than dispatches. Filters, shared memory
-#   and matrix products are its data sheet's.
+#   takes 80 us whatever it covers, and fragments are 56 times slower than dispatches; a clear of an image of a
+#   million pixels takes 80 to 550 us. Filters, shared memory and matrix products are its data sheet's.
 # - TILER: a telephone's GPU like Mali-G76 to G78 or Adreno 650. LPDDR4X, 0.5 to 1 TFLOP/s,
 #   30 GTexel/s. A render pass bins all primitives first: slow; what stays in it never reaches memory.
 _FIGURES = {
@@ -36,6 +36,7 @@ _FIGURES = {
     "buffer_fetch_rate": (8e8, 3e10, 3e11, 7.2e11, 2e10),
     "atomic_rate": (1.5e8, 1.5e10, 1e11, 8.2e10, 1e10),
     "fill_rate": (2.5e8, 1.5e10, 1e11, 4.6e10, 1e10),
+    "clear_rate": (1e10, 5e10, 6e11, 4e10, 3e10),
     "vertex_rate": (1e7, 1e9, 5e9, 7.3e8, 5e8),
     "fetch_latency": (3e-8, 4e-7, 4e-7, 5.6e-7, 6e-7),
     "barrier": (2e-5, 4e-6, 2e-6, 2.2e-6, 1e-5),

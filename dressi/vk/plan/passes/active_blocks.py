@@ -62,9 +62,15 @@ def run_on_active_blocks(sub_stages: Sequence[SubStage], context: Context) -> li
     if parts:
         work = choice(parts)
         work.choose()
-        worth = {s: pair for s, pair in parts.items() if work.worth_splitting(*pair)}
-        work = choice(worth)
-    return work.done() if work.choose() else list(sub_stages)
+        parts = {s: pair for s, pair in parts.items() if work.worth_splitting(*pair)}
+        work = choice(parts)
+    if not work.choose():
+        return list(sub_stages)
+    ways = [work.done()]
+    apart = {s: pair for s, pair in parts.items() if not work.agree(*pair)}
+    if len(apart) < len(parts) and (other := choice(apart)).choose():
+        ways.append(other.done())
+    return ways[Judge(context.limits, context.cost).fastest([(way, 0.0) for way in ways])]
 
 
 class _Choice:
@@ -230,6 +236,10 @@ class _Choice:
         extra = self._work(second) * self._rounds(second.domain) + self.cost.stage
         return self._saves(first) - self._fills(first) > extra
 
+    def agree(self, first: SubStage, second: SubStage) -> bool:
+        """Whether both parts of what was split run on one list, so that one SubStage might have done."""
+        return first in self.chosen and self.chosen.get(second) is self.chosen[first]
+
     def _follow_readers(self, s: SubStage) -> None:
         """Runs a SubStage on a list of its readers or of others, or on that of all rasters, if its outputs
         are read under that list alone, or are known outside of it."""
@@ -316,9 +326,10 @@ class _Choice:
         filled = self._filled(s)
         if any(v not in known for v in filled):
             return math.inf
-        stored = self.cost.store * self._rounds(s.domain) * planes(filled)
-        moved = sum(map(self.limits.bytes_of, filled))
-        return min(stored, moved / self.cost.bandwidth / self.cost.operation)
+        # What outlives the step lies in images, which some devices clear at a fraction of their bandwidth.
+        slower = self.cost.bandwidth / self.cost.clear_rate
+        each = (slower if v in self.context.fixed else 1.0 for v in filled for _ in v.vtype.planes)
+        return self.cost.store * self._rounds(s.domain) * sum(each)
 
     def _making(self, blocks: ActiveBlocks) -> float:
         return self.cost.fetch * self._rounds(blocks.domain) * planes(blocks.decided_by) + self.cost.stage

@@ -119,7 +119,8 @@ def _predict(plan: Plan, stage: Stage, barriers: int, model: DeviceModel) -> Sta
     # A tiler orders the subpasses tile by tile; others wait for the whole image.
     subpasses = 0.0 if model.tiler else (len(stage.sub_stages) - 1) * model.barrier
     starts = passes * model.render_pass + dispatches * model.dispatch + barriers * model.barrier + subpasses
-    starts += sum(fill_seconds(s, plan.images.bytes_of, model) for s in stage.sub_stages)
+    for s in stage.sub_stages:
+        starts += fill_seconds(s, plan.images.bytes_of, model, {*s.outputs} - {*s.ranges})
     names = list(dict.fromkeys(type(f).__name__ for s in stage.sub_stages for f in s.functions))
     return StagePrediction(
         name=stage_name(stage),

@@ -11,7 +11,7 @@ that draws a list of live faces, ``active_expected`` of the pixels under a list,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from operator import add
@@ -643,11 +643,16 @@ def moved_by(s: SubStage, bytes_of: Callable[[Variable], int]) -> float:
     return sum(touched(s, v) * bytes_of(v) for v in (*(r.variable for r in s.reads), *s.outputs))
 
 
-def fill_seconds(s: SubStage, bytes_of: Callable[[Variable], int], model: DeviceModel) -> float:
-    """Seconds of writing what images hold outside of the pixels that a SubStage works on."""
+def fill_seconds(
+    s: SubStage, bytes_of: Callable[[Variable], int], model: DeviceModel, cleared: Container[Variable] = ()
+) -> float:
+    """Seconds of writing what images hold outside of the pixels that a SubStage works on.  cleared: those that lie
+    in images; buffers are filled at full bandwidth."""
     sparse = s.work.sparse if isinstance(s.work, substage.SparseWork) else None
-    fill = sparse.fill if sparse else ()
-    return sum(model.barrier + bytes_of(v) / model.bandwidth for v in fill)
+    rates = {
+        v: model.clear_rate if v in cleared else model.bandwidth for v in (sparse.fill if sparse else ())
+    }
+    return sum(model.barrier + bytes_of(v) / rate for v, rate in rates.items())
 
 
 def _resolved(work: substage.Scatter, s: SubStage) -> Load:

@@ -17,10 +17,12 @@ from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text
 from dressi.render import Environment, hard_soft_ras, render, ring
 from dressi.render.cameras.pose import matrices_leaf
+from dressi.render.mesh import primitives
 from dressi.render.mesh.primitives import cube
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.core import substage
 from dressi.vk.plan.core.limits import DeviceLimits
+from dressi.vk.plan.core.options import BASELINE
 from dressi.vk.plan.core.substage import SubStage
 from dressi.vk.plan.model.records import CPU
 from dressi.vk.plan.passes import active_blocks
@@ -202,6 +204,21 @@ def test_lists_hold_what_is_active_and_no_more(device, halo, cost):
             active = np.kron(blocks, np.ones((8, 8), bool))[:29, :45]
         assert 0 < active.sum() < active.size
         assert ((found[0] > 0) == active).all()
+
+
+def test_silhouettes_have_the_bits_of_the_baseline_on_lists_of_pixels(device):
+    """With contours inside, and the gradient: two views of a torus."""
+    mesh, size = primitives.torus(), (40, 32)
+    position = Variable.of(mesh.positions)
+    cameras = ring((0, 0, 0), 2.5, 2, size)
+    mask = render(mesh, cameras, positions=position, form="contour", radius=0.06).mask
+    (g,) = gradient(F.sum(F.square(mask - 0.3)), [position])
+    program = simplify(Program({"mask": mask, "gradient": g}, ((position, position * 1.01),)))
+    with patch.object(active_blocks, "by_pixels", lambda *_: True):
+        plan, found = results(program, device)
+    assert any(sparse_of(s) for s in plan.sub_stages)
+    for a, b in zip(found, results(program, device, options=BASELINE)[1], strict=True):
+        assert (a == b).all()
 
 
 def test_every_image_is_looked_at_once():
