@@ -47,7 +47,38 @@ def _raise(found: Sequence[str], made_by: str) -> None:
 
 # ---- of one SubStage
 def _faults_of_each(sub_stages: Iterable[SubStage], limits: DeviceLimits) -> list[str]:
-    return [f"{fault}, in\n{s}\n" for s in sub_stages for rule in EACH for fault in rule(s, limits)]
+    faults = [(s, fault) for s in sub_stages if isinstance(s.work, substage.Joined) for fault in _joined(s)]
+    for s in sub_stages:
+        joined = isinstance(s.work, substage.Joined)
+        if joined and (sentence := limits.violation(s)):
+            faults.append((s, sentence))
+        parts = s.work.parts if isinstance(s.work, substage.Joined) else (s,)
+        faults += [(s, fault) for part in parts for rule in EACH for fault in rule(part, limits)]
+    return [f"{fault}, in\n{s}\n" for s, fault in faults]
+
+
+def _joined(s: SubStage) -> Iterator[str]:
+    """Phases make what later ones read, and overwrite what earlier ones have read."""
+    assert isinstance(s.work, substage.Joined)
+    made: set[Variable] = set()
+    overwritten: set[Variable] = set()
+    for phase in s.work.phases:
+        for part in phase:
+            reads = {r.variable for r in part.reads}
+            yield from (f"{v} is read before it is made" for v in (reads & s.work.inner) - made)
+            yield from (f"{v} is read after it was overwritten" for v in reads & overwritten)
+        made.update(v for part in phase for v in part.outputs)
+        overwritten.update(v for part in phase for v in part.replaces.values())
+    inside = {v for part in s.work.parts for v in part.outputs}
+    known = {r.variable for r in s.reads} | inside
+    yield from (
+        f"{r.variable} is read by a part alone"
+        for p in s.work.parts
+        for r in p.reads
+        if r.variable not in known
+    )
+    if inside != {*s.outputs}:
+        yield "its outputs are not those of its parts"
 
 
 def limits_hold(s: SubStage, limits: DeviceLimits) -> Iterator[str]:

@@ -309,6 +309,47 @@ class Compute(SparseWork, PixelWork):
 
 
 @dataclass(frozen=True, eq=False)
+class Joined(Work):
+    """A dispatch of several SubStages, which were dispatches over all of their pixels.
+
+    parts: those, in an order in which they may run.  lanes: invocations of a workgroup.  pixels: that each workgroup
+    has of every part, in all tiles; 0: one workgroup has all.
+    """
+
+    parts: tuple[SubStage, ...] = ()
+    lanes: int = GROUP
+    pixels: int = 0
+    name: ClassVar[str] = "joined"
+
+    @property
+    def groups(self) -> int:
+        return -(-self.parts[0].domain.area // self.pixels) if self.pixels else 1
+
+    @cached_property
+    def inner(self) -> frozenset[Variable]:
+        """What one part makes and another one reads."""
+        made = {v for s in self.parts for v in s.outputs}
+        return frozenset(r.variable for s in self.parts for r in s.reads if r.variable in made)
+
+    @cached_property
+    def phases(self) -> list[list[SubStage]]:
+        """The parts; those of one phase wait for nothing of each other."""
+        phases: list[list[SubStage]] = []
+        level: dict[SubStage, int] = {}
+        for s in self.parts:
+            reads, leaves = ({r.variable for r in s.reads}, {*s.replaces.values()})
+            earlier = (
+                level[t]
+                for t in level
+                if not (reads.isdisjoint(t.outputs) and leaves.isdisjoint(r.variable for r in t.reads))
+            )
+            level[s] = max(earlier, default=-1) + 1
+            phases += [[]] * (level[s] == len(phases))
+            phases[level[s]] = [*phases[level[s]], s]
+        return phases
+
+
+@dataclass(frozen=True, eq=False)
 class Raster(PrimitiveWork):
     """A subpass that draws the triangles of one RasterFunction."""
 

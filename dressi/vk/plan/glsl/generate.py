@@ -10,9 +10,10 @@ from ....ad.graph.includes import versions
 from ....ad.graph.traversal import producers_first
 from ..core import substage
 from ..core.limits import DeviceLimits
-from ..core.substage import Compute, Fragment, SubStage, TiledCompute, Work
+from ..core.substage import Compute, Fragment, Joined, SubStage, TiledCompute, Work
 from . import compute_raster, pixel, raster, scatter
 from .chained_tiles import contract_shaders
+from .joined import joined_shaders
 from .shaders import Shaders, ShaderSource, ShaderText
 from .writer import Writer
 
@@ -20,6 +21,7 @@ _SHADERS: dict[type[Work], Callable[..., Shaders]] = {
     Fragment: pixel.fragment_shaders,
     Compute: pixel.compute_shaders,
     TiledCompute: contract_shaders,
+    Joined: joined_shaders,
     substage.ListBlocks: pixel.block_shaders,
     substage.FindHits: pixel.hits_shaders,
     substage.Raster: raster.raster_shaders,

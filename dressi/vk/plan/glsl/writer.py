@@ -8,7 +8,7 @@ still have. Functions in ``SubStage.contracted`` are not precise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ....ad.graph import Domain, Function, ReduceFunction, Variable
@@ -17,7 +17,7 @@ from ....ad.graph.snippet import template_of
 from ....ad.graph.traversal import producers_first
 from ....ad.graph.types import Access, Sampler, VType
 from ..core.limits import DeviceLimits
-from ..core.substage import ONE, Binding, Range, SubStage
+from ..core.substage import ONE, Binding, Joined, Range, SubStage
 from ..model.cost import unrolls
 from .shaders import Resource, Shaders, ShaderSource, ShaderText, constants, fetched_at, tile_of
 
@@ -36,8 +36,8 @@ class Writer:
         self.tiling = limits.tiling(s.domain)
         self.names: dict[Variable, str] = {}  # Variables available as expressions
         self.images: dict[Variable, str] = {}  # prefix of image names
-        self.fetches: dict[Variable, str] = {}
-        self.samplings: dict[tuple[Variable, Sampler], str] = {}
+        self.fetches: dict[Hashable, str] = {}  # by Variable
+        self.samplings: dict[Hashable, str] = {}  # by Variable and Sampler
         self.loaded: set[Variable] = set()
         self.binding = {r.variable: r.binding for r in s.reads}
         self.includes: dict[str, None] = {}
@@ -57,12 +57,16 @@ class Writer:
     def declare(self) -> dict[Variable, str]:
         """Declares all reads and outputs. Returns the names of the outputs that are not attachments."""
         self.declare_reads()
-        names = {}
+        names, read = {}, {*self.images}
+        inner = self.s.work.inner if isinstance(self.s.work, Joined) else ()
         for k, v in enumerate(self.s.outputs):
             if v not in self.s.colors:
                 leaf = self.s.replaces.get(v, v)
                 name = names[v] = self.images.get(leaf, f"dressi_output{k}")
-                self._declare_storage(leaf, name, "" if leaf in self.images else "writeonly", "storage")
+                access = "" if leaf in read else "coherent" if v in inner else "writeonly"
+                self._declare_storage(leaf, name, access, "storage")
+                if access != "writeonly":
+                    self.images[leaf], self.binding[leaf] = name, Binding.STORAGE
         return names
 
     def declare_reads(self) -> None:
@@ -122,6 +126,14 @@ class Writer:
         for plane in range(len(v.vtype.planes)):
             text = f"uniform {access} {image} {name}_{plane}"
             self.declare_resource(Resource(kind, v, plane), text, format=format)
+
+    def enter(self, s: SubStage, images: Mapping[Variable, str]) -> None:
+        """Goes on with another SubStage of the same shader. images: the names of all that are declared."""
+        self.fetches = {(self.s, v): name for v, name in self.fetches.items()}
+        self.samplings = {(self.s, key): name for key, name in self.samplings.items()}
+        self.s, self.tiling, self.domain = s, self.limits.tiling(s.domain), s.domain
+        self.images = {r.variable: images[r.variable] for r in s.reads}
+        self.names, self.lines = {}, []
 
     def leave_out(self, which: Callable[[Resource], bool]) -> None:
         """Leaves descriptors undeclared that only other shaders of the set use."""

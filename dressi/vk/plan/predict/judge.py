@@ -37,7 +37,7 @@ class Judge:
         if len(ways) == 1:
             return 0
         common = set(ways[0][0]).intersection(*(way for way, _ in ways[1:]))
-        times = [copies + sum(self._seconds(s) for s in way if s not in common) for way, copies in ways]
+        times = [copies + sum(self.seconds(s) for s in way if s not in common) for way, copies in ways]
         best = min(range(len(ways)), key=times.__getitem__)
         return best if times[best] * MARGIN < times[0] else 0
 
@@ -46,7 +46,8 @@ class Judge:
         moved = sum(2 * self._limits.bytes_of(v) for v in values)
         return moved / self._model.bandwidth + self._model.barrier if moved else 0.0
 
-    def _seconds(self, s: SubStage) -> float:
+    def seconds(self, s: SubStage) -> float:
+        """What a SubStage takes by itself."""
         if s not in self._known:
             self._known[s] = self._predict(decided(s, self._limits, self._model, chooses=self._chooses))
         return self._known[s]

@@ -17,7 +17,7 @@ from typing import Any
 
 from ....ad.graph import RasterFunction
 from ..core.accumulators import accumulators_of
-from ..core.substage import Binding, SparseWork, Stage, SubStage
+from ..core.substage import Binding, Joined, SparseWork, Stage, SubStage
 from ..execution.plan import Plan
 from ..model.cost import planes
 from ..model.device import DeviceModel
@@ -101,8 +101,15 @@ def stage_seconds(plan: Plan, model: DeviceModel) -> list[float]:
 
 
 def stage_name(stage: Stage) -> str:
-    """Kinds of work and domains of the SubStages, and whether they work on lists of pixels."""
-    return " | ".join(f"{s.work.name} {s.domain}{', listed' * _on_list(s)}" for s in stage.sub_stages)
+    """Kinds of work and domains of the SubStages, of joined ones those of their phases, and whether they work on
+    lists of pixels."""
+
+    def name(s: SubStage) -> str:
+        phases = s.work.phases if isinstance(s.work, Joined) else [[s]]
+        domains = " > ".join(", ".join(str(p.domain) for p in phase) for phase in phases)
+        return f"{s.work.name} {domains}{', listed' * _on_list(s)}"
+
+    return " | ".join(map(name, stage.sub_stages))
 
 
 def _on_list(s: SubStage) -> bool:

@@ -48,6 +48,8 @@ WAITING = 200.0
 """Operations of an invocation in the time that a workgroup with two barriers takes besides its work."""
 TYPICAL_LOOP = 8
 """Iterations of a loop whose length the data decide: rows of a sparse matrix, faces around an edge."""
+AHEAD = 8
+"""Iterations of a loop that data do not decide whose fetches are under way at once: compilers unroll it."""
 
 
 SETUP, SIDES, OVERDRAW = 120.0, 60.0, 2.0
@@ -179,7 +181,9 @@ class _Counted:
             count = max(loops, 1.0) if math.isinf(count) else count
             most = max(float(f.iterations), loops)
             self._add(one.times(count)._replace(walk=max(max(one.walk, 1.0) * most, one.walk)))
-            step = max(step, one.chain * max(loops, 1.0) if count else 0.0)
+            known = math.isfinite(f.reads(k))
+            waits = one.chain * max(math.ceil(loops / AHEAD) if known else loops, 1.0)
+            step = max(step, max(waits, 0.0 if known else most) if count else 0.0)
         self._add(Invocation(f.operations * f.output.vtype.components * max(loops, 1.0)))
         self._ready[f.output] = start + step
 
@@ -247,7 +251,8 @@ class Load:
     """Work of one kind of shader: invocations, what each does, and what it stores.
 
     dispatched: as compute shader.  vertices, filled, draws: what the fixed-function part transforms, the pixels
-    of attachments that it clears and tests, and the draws of a subpass of triangles.
+    of attachments that it clears and tests, and the draws of a subpass of triangles.  lanes: invocations of the
+    only workgroup that does it, if one does.
     """
 
     invocations: int
@@ -257,6 +262,7 @@ class Load:
     vertices: int = 0
     filled: int = 0
     draws: int = 0
+    lanes: int = 0
 
     def seconds(self, model: DeviceModel) -> float:
         """Seconds of the work and of the fetches that wait for each other, those of loops among them.
@@ -280,8 +286,11 @@ class Load:
         if not model.wide:
             work = model.rounds(self.invocations) * model.lanes * one
             return max(work, self.each.chain * model.fetch_latency) + fixed
+        if self.lanes:
+            turns = -(-self.invocations // self.lanes)
+            return turns * (model.lanes * one + self.each.chain * model.fetch_latency)
         work = max(self.invocations, model.lanes) * one  # waves overlap
-        return work + max(self.each.chain, self.each.walk) * model.fetch_latency + fixed
+        return work + self.each.chain * model.fetch_latency + fixed
 
 
 # The work of dispatches of register tiles, side by side and in chains.
@@ -429,6 +438,8 @@ def _block(link: chains.Link, layout: Layout, s: SubStage, staging: chains.Stagi
 # Each kind of work: what its shaders do. Draws of triangles have vertices, and the fragments that they should
 # cover.
 
+WAIT = Invocation(chain=1.0)
+"""A barrier of a workgroup: what was written goes to the cache from which the next phase fetches it."""
 PUT = 30.0
 """Operations of adding a component to a fixed-point accumulator, and of turning one into a float."""
 
@@ -595,6 +606,14 @@ def _(work: substage.PixelWork, s: SubStage, limits: DeviceLimits) -> list[Load]
         stores = Stores(images=float(sum(planes(other.outputs) for other in work.fused)))
         loads.append(Load(tiles, once, stores, not s.draws))
     return loads
+
+
+@_loads.register
+def _(work: substage.Joined, s: SubStage, limits: DeviceLimits) -> list[Load]:
+    """The parts, by all of their invocations or by one workgroup, and barriers between their phases."""
+    lanes = 0 if work.pixels else work.lanes
+    loads = [replace(load, lanes=lanes) for part in work.parts for load in loads_of(part, limits)]
+    return [*loads, *[Load(0, WAIT)] * (len(work.phases) - 1)]
 
 
 @_loads.register

@@ -261,6 +261,8 @@ class _Recorder:
                 self.dispatch(faces.segments, s.domain.tiles)
             case work.TiledCompute():
                 self.dispatch(*grid_of(s))
+            case work.Joined(groups=groups):
+                self.dispatch(groups, 1)
             case _:
                 raise TypeError(f"there are no commands for {type(s.work).__name__}; add them here")
 
