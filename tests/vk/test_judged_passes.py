@@ -11,7 +11,7 @@ from dressi.render import PointGeometry, draw_strands, primitives, render, ring
 from dressi.vk.plan import compiler
 from dressi.vk.plan.core.limits import profile
 from dressi.vk.plan.core.options import DEFAULT, PlanOptions
-from dressi.vk.plan.core.substage import FaceSums, ListFaces, ScatterDraw
+from dressi.vk.plan.core.substage import ComputeSum, FaceSums, ListFaces, ScatterDraw
 from dressi.vk.plan.execution.plan import Plan
 from dressi.vk.plan.model.device import DeviceModel
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE, DESKTOP, INTEGRATED, TILER
@@ -82,7 +82,8 @@ def test_sums_by_faces_are_kept_where_they_are_faster(model: DeviceModel, count:
     shipped = plan(program, model)
     times = [predict(p, model).totals["seconds"] for p in (shipped, *found)]
     assert times[0] <= 1.05 * min(times[1:])
-    assert (FaceSums in kinds(shipped)) == (model is CPU or count == 2000 or times[1] < times[2])
+    if ComputeSum not in kinds(shipped):  # what visits faces by dispatches needs no sums by them
+        assert (FaceSums in kinds(shipped)) == (model is CPU or count == 2000 or times[1] < times[2])
     assert {FaceSums in kinds(p) for p in found} == {True, False}
 
 

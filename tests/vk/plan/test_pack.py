@@ -67,7 +67,7 @@ def test_a_shader_may_read_too_much_for_a_while(count):
     """Up to twice the limit: one shader where the sum fits; where it does not, shaders that fit."""
     x, y = there_and_back(count)
     limits = DeviceLimits(max_sampled_images=8, max_input_attachments=8, max_per_stage_resources=12)
-    options = PlanOptions(rematerialize=False)
+    options = PlanOptions(rematerialize=False, without=("join_dispatches",))
     with config(check=True):
         ahead, strict = (
             build_plan(Program({}, ((x, y),)), limits, shader_text, options, model)

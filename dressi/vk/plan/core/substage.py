@@ -312,8 +312,8 @@ class Compute(SparseWork, PixelWork):
 class Joined(Work):
     """A dispatch of several SubStages, which were dispatches over all of their pixels.
 
-    parts: those, in an order in which they may run.  lanes: invocations of a workgroup.  pixels: that each workgroup
-    has of every part, in all tiles; 0: one workgroup has all.
+    parts: those, in an order in which they may run.  lanes: invocations of a workgroup.  pixels: that each
+    workgroup has of every part, in all tiles; 0: one workgroup has all.
     """
 
     parts: tuple[SubStage, ...] = ()
@@ -399,8 +399,8 @@ class FragmentScatter(PrimitiveWork, Scatter):
 class Visit(Scatter):
     """A dispatch over the faces of one DrawFunction, which visit the pixels that they cover.
 
-    faces: the list of those that are drawn, if not all.  slices: workgroups that share the pixels of the same large
-    faces.
+    faces: the list of those that are drawn, if not all.  slices: workgroups that share the pixels of the same
+    large faces.
     """
 
     faces: FaceList | None = None

@@ -1,5 +1,5 @@
-"""GLSL of joined dispatches: the invocations of a workgroup do the texels of one phase after the other, and wait for each
-other between two."""
+"""GLSL of joined dispatches: the invocations of a workgroup do the texels of one phase after the other, and wait
+for each other between two."""
 
 from __future__ import annotations
 

@@ -17,13 +17,14 @@ from .storage import filtered
 
 # Small dispatches in a row are one: the phases of one workgroup.
 #
-# A dispatch and the barrier before it cost a wide device as much as thousands of operations of each lane. The levels
-# of a pyramid from 32x32 texels on, an optimizer and its clocks, sums in several steps keep a device waiting for
-# itself. One workgroup does them in turns, with a barrier of its own between two of them, which costs a fourth; its
-# invocations share the texels of each. That pays where a phase has few more texels than a workgroup has invocations.
+# A dispatch and the barrier before it cost a wide device as much as thousands of operations of each lane. The
+# levels of a pyramid from 32x32 texels on, an optimizer and its clocks, sums in several steps keep a device
+# waiting for itself. One workgroup does them in turns, with a barrier of its own between two of them, which costs
+# a tenth; its invocations share the texels of each. That pays where a phase has few more texels than a workgroup
+# has invocations.
 #
-# Phases that read each other at their own pixels alone, in any tiles, need not fit one workgroup: each has some of
-# the pixels. So parts of long sums and the sum of the parts share a dispatch of many workgroups.
+# Phases that read each other at their own pixels alone, in any tiles, need not fit one workgroup: each has some
+# of the pixels. So parts of long sums and the sum of the parts share a dispatch of many workgroups.
 #
 #     pixels 0 1 2 3 of four parts and their sum    ->    group 0: pixels 0 1, group 1: pixels 2 3
 
@@ -33,7 +34,8 @@ MOST, LANES = 10_000, 1024
 
 def join_dispatches(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
     """The SubStages, fewer where joining dispatches that depend on each other is predicted to be faster. Not on
-    narrow devices, which run the invocations of a workgroup one after the other."""
+    narrow devices, which run the invocations of a workgroup one after the other. On tilers subpasses stay draws:
+    what they hand on stays on the chip."""
     if context.incremental or not context.cost.wide:
         return list(sub_stages)
     limits, uses = context.limits, context.uses
@@ -62,7 +64,8 @@ def join_dispatches(sub_stages: Sequence[SubStage], context: Context) -> list[Su
             if host == guest or s is None or t is None or not _same_leaves(s, t, context):
                 continue
             apart = judge.seconds(s) + judge.seconds(t)
-            made = next((x for x in _together(s, t, limits) if judge.seconds(x) < apart), None)
+            ways = _together(s, t, limits, drawn=not context.cost.tiler)
+            made = next((x for x in ways if judge.seconds(x) < apart), None)
             if made is not None and not between(host, guest):
                 result[host], result[guest], place[host] = None, made, guest
                 after[guest] |= after[host] - {guest}
@@ -80,10 +83,11 @@ def _parts(s: SubStage) -> tuple[SubStage, ...]:
     return s.work.parts if isinstance(s.work, Joined) else (s,)
 
 
-def _together(host: SubStage, guest: SubStage, limits: DeviceLimits) -> Iterable[SubStage]:
-    """Both in phases, of workgroups with some of the pixels each where that is possible, and of one."""
-    drawn = (*_parts(host), *_parts(guest))
-    parts = tuple(p.as_dispatch() if isinstance(p.work, Fragment) else p for p in drawn)
+def _together(host: SubStage, guest: SubStage, limits: DeviceLimits, *, drawn: bool) -> Iterable[SubStage]:
+    """Both in phases, of workgroups with some of the pixels each where that is possible, and of one. drawn:
+    whether subpasses may become phases."""
+    parts = (*_parts(host), *_parts(guest))
+    parts = tuple([p.as_dispatch() if drawn and isinstance(p.work, Fragment) else p for p in parts])
     if not all(isinstance(p.work, Compute) and not (p.work.uses or p.narrow) for p in parts):
         return
     inside = {v for p in parts for v in p.outputs}

@@ -439,7 +439,8 @@ def _block(link: chains.Link, layout: Layout, s: SubStage, staging: chains.Stagi
 # cover.
 
 WAIT = Invocation(chain=1.0)
-"""A barrier of a workgroup: what was written goes to the cache from which the next phase fetches it."""
+"""A barrier of a workgroup is taken for a fetch, about .5 us: what was written goes to the cache from which the
+next phase fetches it."""
 PUT = 30.0
 """Operations of adding a component to a fixed-point accumulator, and of turning one into a float."""
 
