@@ -41,7 +41,7 @@ def levels() -> Program:
     x = leaf((32, 32), VEC2, 2)
     level, total = x, F.constant(0.0)
     while level.size != (1, 1):
-        level = F.store(F.resize(F.sin(level), tuple(n // 2 for n in level.size)))
+        level = F.store(F.resize(F.sin(level), (level.size[0] // 2, level.size[1] // 2)))
         total = total + F.sum(F.dot(level, level))
     return optimised(total, x)
 
