@@ -20,11 +20,12 @@ SMOOTHED = 10
 """How often points of the outline of a plain mask go half way to the middle of their neighbours."""
 
 
-def outline_distances(coverage: np.ndarray) -> np.ndarray:
+def outline_distances(coverage: np.ndarray, *, inside: bool = True) -> np.ndarray:
     """(H, W) signed pixels to the outline of an image of coverage (H, W), positive inside; covered from 1/2 on.
 
     Partly covered pixels say where the outline runs: exactly for a straight one. Between pixels of 0 and 1 it is a smooth line
-    about half way between the centres, not a staircase. Without an outline all pixels are far from it.
+    about half way between the centres, not a staircase. Without an outline all pixels are far from it. inside: whether covered
+    pixels get their distance, or 0, which takes half the time.
 
     >>> outline_distances(np.array([[1, 1, 0.25, 0]])).round(2).tolist()
     [[1.75, 0.75, -0.25, -1.25]]
@@ -34,8 +35,8 @@ def outline_distances(coverage: np.ndarray) -> np.ndarray:
     if mask.all() or not mask.any():
         return np.full(mask.shape, (1.0 if mask.any() else -1.0) * sum(mask.shape))
     lines = _outline(np.pad(coverage, 1, mode="edge"))
-    found = np.empty(mask.shape)
-    for part in (mask, ~mask):
+    found = np.zeros(mask.shape)
+    for part in (mask, ~mask) if inside else (~mask,):
         row, column = np.nonzero(part)
         y, x = nearest_outside(part)[:, row, column]
         square = y * (coverage.shape[1] + 1) + x
@@ -176,7 +177,8 @@ def outside_distance(masks: np.ndarray, margin: int = 0) -> np.ndarray:
     masks = np.pad(masks, [(0, 0)] * (masks.ndim - 2) + [(margin, margin)] * 2)
     flat = masks.reshape(-1, *masks.shape[-2:])
     found = [
-        -outline_distances(mask) if (mask >= 0.5).any() else np.full(mask.shape, np.inf) for mask in flat
+        -outline_distances(mask, inside=False) if (mask >= 0.5).any() else np.full(mask.shape, np.inf)
+        for mask in flat
     ]
     return np.clip(np.stack(found) / masks.shape[-2], 0.0, 2.0).reshape(masks.shape)
 

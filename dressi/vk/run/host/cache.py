@@ -14,12 +14,10 @@ If the folder cannot be used, everything works but slower, and a warning says so
 import errno
 import hashlib
 import os
-import shutil
 import stat
-import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -84,6 +82,8 @@ def write(folder: str, name: str, data: bytes, *, durable: bool = True) -> None:
     place = trusted_folder(folder, make=True)
     if place is None:
         return
+    import tempfile  # imports as much as all else here
+
     temporary = None
     try:
         handle, temporary = tempfile.mkstemp(prefix=_TEMPORARY, dir=place)
@@ -133,6 +133,15 @@ def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
     with suppress(OSError):
         return entry.stat(follow_symlinks=False)
     return None
+
+
+def fingerprint(files: Iterable[Path]) -> str:
+    """A hash of the paths, sizes and times of installed files, which stands for their version."""
+    digest = hashlib.sha256()
+    for file in files:
+        status = file.stat()
+        digest.update(f"{file}:{status.st_size}:{status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:16]
 
 
 def trusted_folder(folder: str, *, make: bool = False) -> Path | None:
@@ -189,6 +198,8 @@ def _wrong(status: os.stat_result, kind: Callable[[int], bool]) -> str | None:
 
 def _sweep(place: Path) -> None:
     """Remove temporary files of processes that were killed."""
+    import shutil
+
     with suppress(OSError):
         for file in place.glob(f"{_TEMPORARY}*"):
             if time.time() - file.lstat().st_mtime <= _OLD:

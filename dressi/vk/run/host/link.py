@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import tempfile
 import warnings
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,15 +19,6 @@ from .platforms import current
 _STATIC = ["glslang", "MachineIndependent", "GenericCodeGen", "OSDependent", "OGLCompiler", "SPIRV", "HLSL"]
 _STATIC_PLAIN = ["SPIRV-Tools-opt", "SPIRV-Tools"]
 _FOLDER, _MANIFESTS = "glslang", "manifests"
-
-
-def fingerprint(files: Iterable[Path]) -> str:
-    """A hash of the paths, sizes and times of installed files, which stands for their version."""
-    digest = hashlib.sha256()
-    for file in files:
-        status = file.stat()
-        digest.update(f"{file}:{status.st_size}:{status.st_mtime_ns}\n".encode())
-    return digest.hexdigest()[:16]
 
 
 def link_static(folder: Path) -> Path:
@@ -44,7 +34,7 @@ def link_static(folder: Path) -> Path:
         raise OSError(f"no libglslang.a in {folder}")
     # Machines with other processors and C libraries may share a home folder.
     system = hashlib.sha256(repr((platform.machine(), platform.libc_ver())).encode()).hexdigest()[:8]
-    key = f"{fingerprint(whole + plain)}-{system}.json"
+    key = f"{cache.fingerprint(whole + plain)}-{system}.json"
     if (known := _known(key)) is not None:
         return known
     place = cache.trusted_folder(_FOLDER, make=True)

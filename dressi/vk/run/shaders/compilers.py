@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ....errors import ShaderError
-from ..host.link import fingerprint
+from ..host.cache import fingerprint
 from .errors import Shader, shader_error
 
 _EXTENSIONS = {"vertex": "vert", "fragment": "frag", "compute": "comp"}
@@ -265,6 +264,7 @@ class CompilerProgram(Compiler):
 
     def compile(self, shaders: Sequence[Shader]) -> list[bytes]:
         import subprocess
+        import tempfile
         from concurrent.futures import ThreadPoolExecutor
 
         with tempfile.TemporaryDirectory(prefix="dressi-glsl-") as folder:

@@ -16,7 +16,6 @@ import functools
 import hashlib
 import json
 import os
-import shutil
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -24,7 +23,6 @@ from pathlib import Path
 
 from dressi.errors import ShaderError
 from dressi.vk.run.host import cache
-from dressi.vk.run.host.link import link_static
 from dressi.vk.run.host.platforms import current
 from dressi.vk.run.shaders.compilers import (
     Compiler,
@@ -160,6 +158,8 @@ def _candidates(failures: list[str]) -> Iterator[Compiler]:
     static = [folder / "libglslang.a" for folder in _library_folders()]
 
     def linked(file: Path) -> Compiler:
+        from dressi.vk.run.host.link import link_static
+
         return GlslangLibrary(link_static(file.parent))
 
     tries: list[tuple[Path, Callable[[Path], Compiler]]] = [
@@ -190,6 +190,8 @@ def packaged() -> list[Path]:
 
 def programs() -> Iterator[Compiler]:
     """The compilers that run as processes: on the search path and in the Vulkan SDK."""
+    import shutil
+
     sdk = os.environ.get("VULKAN_SDK")
     folders = [None, *([f"{sdk}/bin", f"{sdk}/Bin"] if sdk else [])]
     for name in ("glslc", "glslangValidator"):

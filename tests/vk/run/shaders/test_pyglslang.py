@@ -12,6 +12,7 @@ import pytest
 
 from dressi.config import config
 from dressi.errors import ShaderError
+from dressi.vk.run.host.link import link_static
 from dressi.vk.run.shaders import pyglslang
 from dressi.vk.run.shaders.compilers import LIMITS, Compiler, CompilerProgram, GlslangLibrary, ShadercLibrary
 from dressi.vk.run.shaders.errors import Shader
@@ -159,10 +160,10 @@ def test_the_static_libraries_are_linked_once(tmp_path: Path):
     folders = [folder for folder in pyglslang._library_folders() if (folder / "libglslang.a").is_file()]
     if not folders:
         pytest.skip("there are no static libraries of glslang")
-    target = pyglslang.link_static(folders[0])
+    target = link_static(folders[0])
     assert target.parent == tmp_path / "cache" / "glslang" and len(list(target.parent.iterdir())) == 1
     written = target.stat().st_mtime_ns
-    assert pyglslang.link_static(folders[0]) == target and target.stat().st_mtime_ns == written
+    assert link_static(folders[0]) == target and target.stat().st_mtime_ns == written
     assert GlslangLibrary(target).compile(SHADERS[:1])[0][:4] == b"\x03\x02\x23\x07"
 
 
