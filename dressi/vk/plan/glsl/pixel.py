@@ -99,7 +99,8 @@ def invocation(w: Writer, sparse: Sparse | None) -> tuple[str, list[str]]:
             lines += [
                 f"number = number * {GROUP}u + gl_LocalInvocationIndex;",
                 "if (number >= dressi_listed) return;",
-                "ivec2 place = ivec2(dressi_blocks[number] & 0xffff, dressi_blocks[number] >> 16);",
+                "uint listed = uint(dressi_blocks[number]);",
+                "ivec2 place = ivec2(listed & 0xffffu, listed >> 16);",
             ]
         else:
             lines += [

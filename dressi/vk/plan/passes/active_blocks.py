@@ -37,6 +37,7 @@ from ..analysis.known_values import HIT_NOTHING, KnownValues, adds_nothing
 from ..core import substage
 from ..core.lists import ActiveBlocks, BlockHits, active_expected
 from ..core.substage import Binding, Read, SubStage
+from ..glsl.pixel import words_of
 from ..model.cost import operations, planes
 from ..predict.judge import Judge
 
@@ -135,7 +136,10 @@ class _Choice:
                         result.append(_looks(substage.FindHits(hits[v, quiet]), (v,)))
                 made_of = () if alone else tuple(hits[pair] for pair in blocks.quiet)
                 users = [s for s, b in self.chosen.items() if b is blocks]
-                made[blocks] = blocks = replace(blocks, pixels=by_pixels(blocks, made_of, users, judge))
+                each = replace(blocks, pixels=True)
+                fits = 4 * words_of(each, self.limits) <= self.limits.max_storage_buffer_bytes
+                made[blocks] = each if fits and by_pixels(blocks, made_of, users, judge) else blocks
+                blocks = made[blocks]
                 result.append(_listing(blocks, made_of))
             blocks = made[self.chosen[s]]
             fill = {v: self.lists.known(self.chosen[s])[v] for v in self._filled(s)}

@@ -221,6 +221,18 @@ def test_silhouettes_have_the_bits_of_the_baseline_on_lists_of_pixels(device):
         assert (a == b).all()
 
 
+def test_lists_of_pixels_fit_storage_buffers():
+    """One has a word for each pixel of all views; where that is too long for the device it holds blocks."""
+    x = Variable(FLOAT, name="x", data=np.ones((1, 1, 1)))
+    program = Program({"a": F.select(triangle(0.5) < 0, 0.0, F.exp(x))}, ((x, x + 1.0),))
+    with patch.object(active_blocks, "by_pixels", lambda *_: True):
+        for most, pixels in ((4 * (4 + 64 * 15), True), (4 * (4 + 64 * 15) - 1, False)):
+            limits = DeviceLimits(max_storage_buffer_bytes=most)
+            plan = build_plan(program, limits, shader_text, cost=FREE)
+            (found,) = filter(None, map(sparse_of, plan.sub_stages))
+            assert found.blocks.pixels == pixels
+
+
 def test_every_image_is_looked_at_once():
     """Three lists of two rasters, with halos and without."""
     faces = triangle(0.5), triangle(1.0, depth=0.2)
