@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from reference import disc
 from tiny_fits import unit_scene
 
-from dressi import FLOAT, VEC3, DressiAD, InputError, Variable, optim
+from dressi import FLOAT, VEC3, DressiAD, InputError, PlanOptions, Variable, optim
 from dressi.ad.graph.evaluation import evaluate
 from dressi.config import shader_text
 from dressi.render import Camera, Cameras, DirectionalLight, Material, Mesh, Node, Scene, iou, load_mesh
@@ -368,6 +368,19 @@ def textured(scene: Dataset, target: Mesh, colors: np.ndarray, make_engine, **ho
         start(engine, work)
         engine.step(work.steps)
         return work.found(engine)
+
+
+def test_texels_get_the_gradient_of_all_pixels(device):
+    """Not only of those at outlines, whose lists of pixels other work of the same round runs on."""
+    target, found = pear(16, 12, 64), []
+    scene = mesh_dataset(target, 2, (96, 96), lambda: DressiAD(device), 1)
+    for options in (PlanOptions(), PlanOptions(without=("run_on_active_blocks",))):
+        how = {"steps": 1, "texture_size": 64, "shape": True}
+        made = textured(
+            scene, target, scene.train.colors, lambda o=options: DressiAD(device, options=o), **how
+        )
+        found.append(made.mesh.texture)
+    assert_array_equal(*found)
 
 
 @pytest.mark.release

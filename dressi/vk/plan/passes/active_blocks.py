@@ -254,26 +254,30 @@ class _Choice:
         for blocks in dict.fromkeys((*users, *others)) if any(users) else ():
             if blocks is None or blocks.domain != s.domain:
                 continue
-            known = self._known_outputs(s, blocks)
-            if all(v in known or self._read_under(v, blocks) for v in s.outputs) and self._independent(
-                self.sub_stages.index(s), blocks
-            ):
+            if self._suits(s, blocks):
                 self.chosen[s] = blocks
                 return
+
+    def _suits(self, s: SubStage, blocks: ActiveBlocks) -> bool:
+        """Whether nothing is missing of a SubStage that runs on the blocks alone."""
+        known = self._known_outputs(s, blocks)
+        if not all(v in known or self._read_under(v, blocks) for v in s.outputs):
+            return False
+        return self._independent(self.sub_stages.index(s), blocks)
 
     def _fill_less(self) -> None:
         """Moves SubStages to the lists of others where that takes less, readers first: one with a few more pixels
         instead of images that have to be filled for readers there."""
         before, gains = dict(self.chosen), sum(self._gains().values())
         for s in reversed(before):
-            k, own = self.sub_stages.index(s), self.chosen[s]
+            own = self.chosen[s]
 
             def gain(blocks: ActiveBlocks, s: SubStage = s) -> float:
                 self.chosen[s] = blocks
                 return self._saves(s) - self._fills(s)
 
             over = (b for b in dict.fromkeys(before.values()) if b.domain == s.domain and b is not own)
-            found = {b: gain(b) for b in (own, *(b for b in over if self._independent(k, b)))}
+            found = {b: gain(b) for b in (own, *[b for b in over if self._suits(s, b)])}
             self.chosen[s] = max(found, key=lambda b: found[b])
         if sum(self._gains().values()) <= gains:
             self.chosen = before
