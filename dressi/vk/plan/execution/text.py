@@ -155,8 +155,8 @@ class Writer:
         if not self._digested:
             looked_at = v.data if v.vtype.is_int else None  # lists of indices
             node.append(None if looked_at is None else hashlib.sha256(looked_at.tobytes()).hexdigest())
-        elif v.data is not None and type(v) not in _FOLLOWING:
-            raise NotWritten(f"{v} has data")
+        else:
+            node.append(None if type(v) in _FOLLOWING else self.write(v.data))
         return self._add(v, node)
 
     def _function(self, last: Function) -> Any:
@@ -318,12 +318,13 @@ class _Reader:
                 raise NotRead(f"{node} stands for no object")
 
     def _leaf(self, kind: Any, vtype: str, *layout: Any) -> Variable:
-        width, height, tiles, channels, name, count, *own = layout
+        width, height, tiles, channels, name, count, *own, data = layout
         added = dict(zip(_slots(kind), map(self.value, own), strict=True))
         if kind in _FOLLOWING:
             return _FOLLOWING[kind](**added)
         batch = tiles // channels
         leaf = kind(VType[vtype], (width, height), batch, name=name, count=count, channels=channels)
+        leaf.data = self.value(data)
         for name, value in added.items():
             setattr(leaf, name, value)
         return leaf
