@@ -15,21 +15,25 @@ operations: shapes and conventions of nvdiffrast
 graphs: a function of Variables as a function of arrays
     wrap
 
-Each call leaves XLA (``jax.pure_callback``) for the device of DRESSI_DEVICE, or the best one; gradients are
-in reverse mode (``jax.custom_vjp``). Under ``vmap`` calls run in turn; use the batch axis instead.
+Each call leaves XLA for the device of DRESSI_DEVICE, or the best one: on the same GPU from memory to memory
+(``buffer_callback`` of JAX 0.6), elsewhere through the host (``jax.pure_callback``). Gradients are in reverse
+mode (``jax.custom_vjp``). Under ``vmap`` calls run in turn; use the batch axis instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, wraps
+from functools import cache, lru_cache, wraps
 from typing import Any
 
 import numpy as np
 
 from .ad.graph.types import VType
 from .errors import InputError
-from .frameworks.engine import engine
+from .frameworks.crossing import HOST, CudaCrossing
+from .frameworks.cuda import Cuda
+from .frameworks.cuda_array import CudaArray
+from .frameworks.engine import Engine, engine
 from .frameworks.operation import WRAP, Operation, Spec, wrapped
 from .frameworks.optional import library
 from .frameworks.raster import (
@@ -47,6 +51,11 @@ __all__ = ["antialias", "interpolate", "rasterize", "texture", "texture_mips", "
 
 jax = library("jax", "jax")
 jnp = library("jax.numpy", "jax")
+
+try:
+    from jax.experimental.buffer_callback import buffer_callback  # type: ignore[import-not-found]
+except ImportError:  # JAX before 0.6
+    buffer_callback: Any = None
 
 Array = Any
 """jax.Array, which is not known where JAX is not installed."""
@@ -86,7 +95,7 @@ def _function(operation: Operation) -> Any:
         given = [spec(array) for array in arrays]
         shapes, types = operation.outputs(*given), operation.output_types(*given)
         return _call(
-            lambda *values: tuple(engine().forward(operation, values)[0]),
+            lambda own, values: own.forward(operation, values)[0],
             tuple(jax.ShapeDtypeStruct(s, t) for s, t in zip(shapes, types)),
             arrays,
         )
@@ -99,10 +108,10 @@ def _function(operation: Operation) -> Any:
         seeded = [g for g in gradients if g.dtype == jnp.float32]
         kinds = [g.dtype == jnp.float32 for g in gradients]
 
-        def pull(*values: np.ndarray) -> tuple[np.ndarray, ...]:
+        def pull(own: Engine, values: Sequence[Any]) -> Sequence[Any]:
             given, seeds = values[: len(arrays)], iter(values[len(arrays) :])
             chosen = [next(seeds) if kind else None for kind in kinds]
-            return tuple(engine().backward(operation, given, chosen, smooth))
+            return own.backward(operation, given, chosen, smooth)
 
         wanted = tuple(jax.ShapeDtypeStruct(a.shape, a.dtype) for a, s in zip(arrays, smooth) if s)
         found = iter(_call(pull, wanted, (*arrays, *seeded)))
@@ -113,11 +122,56 @@ def _function(operation: Operation) -> Any:
     return function
 
 
-def _call(task: Any, results: tuple[Any, ...], arrays: Sequence[Array]) -> tuple[Array, ...]:
-    def called(*values: Any) -> tuple[np.ndarray, ...]:
-        return on_worker(lambda: task(*(np.asarray(value) for value in values)))
+Task = Callable[[Engine, Sequence[Any]], Sequence[Any]]
+"""Gives arrays by an engine, of others for it."""
 
-    return jax.pure_callback(called, results, *arrays, vmap_method="sequential")
+
+def _call(task: Task, results: tuple[Any, ...], arrays: Sequence[Array]) -> tuple[Array, ...]:
+    """What a task gives, outside of XLA: on a device of CUDA from memory to memory, else by the host."""
+
+    def by_host(*given: Array) -> tuple[Array, ...]:
+        def called(*values: Any) -> tuple[np.ndarray, ...]:
+            return on_worker(lambda: tuple(task(engine(), [np.asarray(value) for value in values])))
+
+        return jax.pure_callback(called, results, *given, vmap_method="sequential")
+
+    def by_cuda(*given: Array) -> tuple[Array, ...]:
+        def called(context: Any, out: Sequence[Any], *values: Any) -> None:
+            on_worker(lambda: _on_stream(task, context.stream, out, values))
+
+        return tuple(buffer_callback(called, results, vmap_method="sequential")(*given))
+
+    if not _reaches_cuda():
+        return by_host(*arrays)
+    return jax.lax.platform_dependent(*arrays, cuda=by_cuda, default=by_host)
+
+
+def _on_stream(task: Task, stream: int, out: Sequence[Any], values: Sequence[Any]) -> None:
+    """Queue what a task does behind the work of a stream of CUDA. out: where its arrays go."""
+    index = Cuda.index_of(values[0].__cuda_array_interface__["data"][0])
+    own = engine(index, CudaArray.at)
+    crossing = own.crossing
+    if isinstance(crossing, CudaCrossing):
+        crossing.use(stream)
+        cuda = crossing.cuda
+    else:  # these arrays lie on another GPU than those that dressi reaches
+        cuda = Cuda(index)
+        cuda.enter()
+        cuda.stream = stream
+    arrays = [CudaArray.at(cuda, value) for value in values]
+    if crossing is HOST:
+        arrays = [array.numpy() for array in arrays]
+    for place, found in zip(out, task(own, arrays), strict=True):
+        target = CudaArray.at(cuda, place)
+        target[...] = target.new_tensor(found) if crossing is HOST else found
+
+
+@cache
+def _reaches_cuda() -> bool:
+    """Whether JAX has a GPU of CUDA whose memory dressi shares; with a warning where it has one, but not."""
+    if buffer_callback is None or jax.default_backend() != "gpu":
+        return False
+    return on_worker(lambda: isinstance(engine(0, CudaArray.at).crossing, CudaCrossing))
 
 
 def run(operation: Operation, values: Sequence[Any]) -> tuple[Array, ...]:

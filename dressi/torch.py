@@ -29,7 +29,8 @@ from typing import Any
 
 from .ad.graph.types import VType
 from .errors import InputError
-from .frameworks.crossing import CudaCrossing
+from .frameworks.crossing import CudaCrossing, CudaView
+from .frameworks.cuda import Cuda
 from .frameworks.engine import Engine, engine
 from .frameworks.operation import WRAP, Operation, spec_of, wrapped
 from .frameworks.optional import library
@@ -81,6 +82,11 @@ def plain(name: str, tensor: Tensor) -> Tensor:
     return (tensor.detach() if tensor.requires_grad else tensor).resolve_conj().resolve_neg()
 
 
+def tensor_at(cuda: Cuda, view: CudaView) -> Tensor:
+    """The tensor that lies there."""
+    return torch.as_tensor(view, device=f"cuda:{cuda.index}")
+
+
 Task = Callable[[Engine, Callable[[Tensor], Any]], Sequence[Any]]
 """Gives arrays, by an engine and a function that makes arrays for it of tensors."""
 
@@ -94,7 +100,7 @@ def on_device_of(tensors: Sequence[Tensor], task: Task) -> tuple[Tensor, ...]:
 
     def there() -> tuple[Tensor, ...]:
         with torch.cuda.device(device), torch.cuda.stream(stream):
-            found = engine(device.index, lambda view: torch.as_tensor(view, device=device))
+            found = engine(device.index, tensor_at)
             if not isinstance(found.crossing, CudaCrossing):
                 values = task(found, lambda tensor: tensor.cpu().numpy())
                 return tuple(torch.from_numpy(value).to(device) for value in values)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,9 @@ class CudaView:
         }  # fmt: skip
 
 
+TensorOf = Callable[[Cuda, CudaView], Any]
+
+
 class CudaExchange(Exchange):
     """Copies through a shared buffer. ``texels`` are tensors of a framework that lie in it."""
 
@@ -95,16 +99,16 @@ class CudaExchange(Exchange):
 class CudaCrossing(Crossing):
     """From and to tensors of a framework in CUDA.
 
-    tensor_of: the tensor that lies at a view. Raises DeviceError where the two do not reach each other.
+    tensor_of: the tensor that lies at a view, on a device. Raises DeviceError where the two do not reach each
+    other.
     """
 
-    def __init__(self, device: Device, cuda: Cuda, tensor_of: Callable[[CudaView], Any]):
+    def __init__(self, device: Device, cuda: Cuda, tensor_of: TensorOf):
         if device_uuid(device.vk, device.physical.handle) != cuda.uuid:
             raise DeviceError(f"they lie on another GPU than {device.name}, on which dressi runs")
         if (why := why_not(device)) is not None:
             raise DeviceError(why)
-        self._cuda, self._tensor_of = cuda, tensor_of
-        self._stream: int | None = None
+        self.cuda, self._tensor_of = cuda, partial(tensor_of, cuda)
         self._semaphores: list[tuple[SharedSemaphore, CudaSemaphore]] = []
         cuda.enter()
         self._probe(device)
@@ -119,7 +123,7 @@ class CudaCrossing(Crossing):
         block = Block(0, (1, 1, 4), np.dtype(np.float32))
         with device.undo_on_error():
             buffer = SharedBuffer(device, 16, "probe")
-            memory = self._cuda.memory(buffer.export(), buffer.allocated, buffer.size)
+            memory = self.cuda.memory(buffer.export(), buffer.allocated, buffer.size)
             try:
                 self._tensor_of(CudaView(memory.pointer, block))
             except Exception as error:  # any of the framework's own
@@ -130,37 +134,35 @@ class CudaCrossing(Crossing):
 
     def use(self, stream: int) -> None:
         """The stream on which tensors are ready and results are wanted from now on."""
-        self._cuda.enter()
-        if stream != self._stream:
+        self.cuda.enter()
+        if self.cuda.stream not in (None, stream):
             self.settle()  # the one before may still read or write texels
-        self._stream = stream
+        self.cuda.stream = stream
 
     def exchange(self, commands: Commands, images: Sequence[DeviceImage], *, upload: bool) -> Exchange:
-        return CudaExchange(commands, images, self._cuda, self._tensor_of, upload=upload)
+        return CudaExchange(commands, images, self.cuda, self._tensor_of, upload=upload)
 
     @contextmanager
     def over(self, out: Exchange) -> Iterator[None]:
-        assert self._stream is not None
         if not self._semaphores:
-            self._cuda.wait(self._stream)
+            self.cuda.wait()
             yield
             out.wait()
             return
         (there, told), (done, awaited) = self._semaphores
-        told.signal(self._stream)
+        told.signal()
         there.wait()
         try:
             yield
         finally:  # each is signalled again only behind the wait for the other
             done.signal()
-            awaited.wait(self._stream)
+            awaited.wait()
 
     def settle(self) -> None:
-        if self._stream is not None:
-            self._cuda.wait(self._stream)
+        self.cuda.wait()
 
     def close(self) -> None:
-        self._cuda.enter()
+        self.cuda.enter()
         for own, theirs in self._semaphores:
             theirs.destroy()
             own.destroy()

@@ -7,6 +7,8 @@ import sys
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from ..errors import DeviceError
 from ..vk.run.device.external import handles
 
@@ -62,6 +64,28 @@ class SemaphoreParameters(ctypes.Structure):
     _fields_ = (("zero", ctypes.c_ulonglong * 18),)
 
 
+class Copy(ctypes.Structure):
+    """CUDA_MEMCPY2D."""
+
+    _fields_ = tuple(
+        (f"{side}_{name}", kind)
+        for side in ("source", "target")
+        for name, kind in (
+            ("x", ctypes.c_size_t),
+            ("y", ctypes.c_size_t),
+            ("kind", ctypes.c_int),
+            ("host", ctypes.c_void_p),
+            ("device", ctypes.c_ulonglong),
+            ("array", ctypes.c_void_p),
+            ("pitch", ctypes.c_size_t),
+        )
+    ) + (("width", ctypes.c_size_t), ("height", ctypes.c_size_t))
+
+
+_ON_DEVICE = 2  # CU_MEMORYTYPE_DEVICE
+_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+
+
 @cache
 def driver() -> Any:
     """The library of the driver. Raises DeviceError where there is none."""
@@ -74,12 +98,13 @@ def driver() -> Any:
 class Cuda:
     """A device of CUDA by its number, with its primary context, which frameworks use as well.
 
-    uuid: the same as Vulkan's ``deviceUUID`` of this GPU. Raises DeviceError, here and where CUDA refuses
-    something.
+    uuid: the same as Vulkan's ``deviceUUID`` of this GPU.  stream: on which copies are queued; set it before.
+    Raises DeviceError, here and where CUDA refuses something.
     """
 
     def __init__(self, index: int):
-        self.library = driver()
+        self.index = index
+        self.stream: int | None = None
         self._call("cuInit", 0)
         device, uuid, self._context = ctypes.c_int(), (ctypes.c_ubyte * 16)(), ctypes.c_void_p()
         self._call("cuDeviceGet", ctypes.byref(device), index)
@@ -87,11 +112,13 @@ class Cuda:
         self._call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device)
         self.uuid = bytes(uuid)
 
-    def _call(self, name: str, *arguments: Any) -> None:
-        code = getattr(self.library, name)(*arguments)
+    @staticmethod
+    def _call(name: str, *arguments: Any) -> None:
+        library = driver()
+        code = getattr(library, name)(*arguments)
         if code not in (0, _GONE):
             text = ctypes.c_char_p()
-            self.library.cuGetErrorString(code, ctypes.byref(text))
+            library.cuGetErrorString(code, ctypes.byref(text))
             why = (text.value or b"no reason given").decode()
             raise DeviceError(f"CUDA refuses {name}: {why} ({code})")
 
@@ -123,9 +150,81 @@ class Cuda:
                 handles().close(handle)
         return found
 
-    def wait(self, stream: int) -> None:
-        """The host waits for all work of a stream."""
-        self._call("cuStreamSynchronize", ctypes.c_void_p(stream))
+    def wait(self) -> None:
+        """The host waits for all work of the stream."""
+        self._call("cuStreamSynchronize", ctypes.c_void_p(self.stream))
+
+    # ---- memory of one's own, in the order of the stream
+    @classmethod
+    def index_of(cls, pointer: int) -> int:
+        """The number of the device on which memory lies."""
+        found = ctypes.c_int()
+        cls._call("cuPointerGetAttribute", ctypes.byref(found), _ORDINAL, ctypes.c_ulonglong(pointer))
+        return found.value
+
+    def allocate(self, size: int) -> int:
+        """The address of new memory."""
+        found = ctypes.c_ulonglong()
+        self._queue("cuMemAllocAsync", ctypes.byref(found), ctypes.c_size_t(size))
+        return found.value
+
+    def free(self, pointer: int) -> None:
+        """Give memory back, from any thread, whose context stays."""
+        self._call("cuCtxPushCurrent_v2", self._context)
+        self._queue("cuMemFreeAsync", ctypes.c_ulonglong(pointer))
+        self._call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+
+    def clear(self, pointer: int, size: int) -> None:
+        """Fill bytes, a multiple of 4, with zeros."""
+        self._queue("cuMemsetD32Async", ctypes.c_ulonglong(pointer), 0, ctypes.c_size_t(size // 4))
+
+    def upload(self, pointer: int, values: np.ndarray) -> None:
+        """Copy a contiguous array of the host, behind the stream's work."""
+        self.wait()
+        size = ctypes.c_size_t(values.nbytes)
+        self._call("cuMemcpyHtoD_v2", ctypes.c_ulonglong(pointer), ctypes.c_void_p(values.ctypes.data), size)
+
+    def download(self, pointer: int, values: np.ndarray) -> np.ndarray:
+        """The contiguous array, with what lies there behind the stream's work."""
+        self.wait()
+        size = ctypes.c_size_t(values.nbytes)
+        self._call("cuMemcpyDtoH_v2", ctypes.c_void_p(values.ctypes.data), ctypes.c_ulonglong(pointer), size)
+        return values
+
+    def copy(self, target: np.ndarray, source: np.ndarray) -> None:
+        """Copy between arrays of one shape at addresses of CUDA, in as few calls as their strides allow."""
+        axes = _joined(target, source)
+        width = target.itemsize
+        if axes and axes[-1][1:] == (width, width):
+            width *= axes.pop()[0]
+        height, to, by = axes.pop() if axes else (1, width, width)
+        counts, *steps = zip(*axes) if axes else ((), (), ())
+        for place in np.ndindex(*counts):
+            into, begin = (
+                x.ctypes.data + int(np.dot(place, step)) for x, step in zip((target, source), steps)
+            )
+            described = Copy(
+                source_kind=_ON_DEVICE, source_device=begin, source_pitch=by,
+                target_kind=_ON_DEVICE, target_device=into, target_pitch=to, width=width, height=height,
+            )  # fmt: skip
+            self._queue("cuMemcpy2DAsync_v2", ctypes.byref(described))
+
+    def _queue(self, name: str, *arguments: Any) -> None:
+        self._call(name, *arguments, ctypes.c_void_p(self.stream))
+
+
+def _joined(target: np.ndarray, source: np.ndarray) -> list[tuple[int, int, int]]:
+    """The length and both strides of each axis, from the outermost; axes that follow each other in both
+    arrays are one."""
+    found: list[tuple[int, int, int]] = []
+    for n, to, by in zip(target.shape, target.strides, source.strides, strict=True):
+        if n == 1:
+            continue
+        if found and found[-1][1:] == (n * to, n * by):
+            found[-1] = found[-1][0] * n, to, by
+        else:
+            found.append((n, to, by))
+    return found
 
 
 def _handle(handle: int) -> _Handle:
@@ -150,17 +249,17 @@ class CudaSemaphore:
     def __init__(self, cuda: Cuda, external: ctypes.c_void_p):
         self._cuda, self._external = cuda, external
 
-    def _each(self, name: str, stream: int) -> None:
+    def _each(self, name: str) -> None:
         one, zero = ctypes.byref(self._external), SemaphoreParameters()
-        self._cuda._call(name, one, ctypes.byref(zero), 1, ctypes.c_void_p(stream))
+        self._cuda._queue(name, one, ctypes.byref(zero), 1)
 
-    def signal(self, stream: int) -> None:
-        """Signal it behind the work of a stream so far."""
-        self._each("cuSignalExternalSemaphoresAsync", stream)
+    def signal(self) -> None:
+        """Signal it behind the work of the stream so far."""
+        self._each("cuSignalExternalSemaphoresAsync")
 
-    def wait(self, stream: int) -> None:
+    def wait(self) -> None:
         """The stream does not go on before it is signalled."""
-        self._each("cuWaitExternalSemaphoresAsync", stream)
+        self._each("cuWaitExternalSemaphoresAsync")
 
     def destroy(self) -> None:
         """Release it. Nothing may be under way."""

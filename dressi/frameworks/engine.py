@@ -8,7 +8,7 @@ import threading
 import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ from ..vk.run.device.memory import from_planes
 from ..vk.run.execution.executor import VulkanExecutor
 from ..vk.run.execution.workspace import Workspace
 from ..vk.run.measure.calibration import model_of
-from .crossing import HOST, Crossing, CudaCrossing, CudaView
+from .crossing import HOST, Crossing, CudaCrossing, TensorOf
 from .cuda import Cuda
 from .operation import Layout, Operation, Parts, Spec, computed, spec_of
 
@@ -248,7 +248,7 @@ class Engine:
 
 
 _chosen = threading.local()
-_engines: dict[tuple[int, int, str | int | None, int | None], Engine] = {}
+_engines: dict[tuple[int, int, str | int | None, int | None, TensorOf | None], Engine] = {}
 
 
 @contextmanager
@@ -263,7 +263,7 @@ def using(device: Device) -> Iterator[Engine]:
         found.close()
 
 
-def engine(index: int | None = None, tensor_of: Callable[[CudaView], Any] | None = None) -> Engine:
+def engine(index: int | None = None, tensor_of: TensorOf | None = None) -> Engine:
     """The engine of this thread: that of the block of ``using``, or one on the device of DRESSI_DEVICE, or on
     the best one. Raises DeviceErrors.
 
@@ -273,14 +273,14 @@ def engine(index: int | None = None, tensor_of: Callable[[CudaView], Any] | None
     chosen = getattr(_chosen, "engine", None)
     if chosen is not None:
         return chosen
-    key = (os.getpid(), threading.get_ident(), config.device, index)
+    key = (os.getpid(), threading.get_ident(), config.device, index, tensor_of)
     if key not in _engines or not _engines[key].device.usable:
         made = None if index is None or tensor_of is None else _beside(index, tensor_of)
         _engines[key] = made or Engine(shared_device(config.device))
     return _engines[key]
 
 
-def _beside(index: int, tensor_of: Callable[[CudaView], Any]) -> Engine | None:
+def _beside(index: int, tensor_of: TensorOf) -> Engine | None:
     """An engine for tensors on a device of CUDA; None, with a warning, where they cannot reach it."""
     try:
         cuda = Cuda(index)

@@ -399,23 +399,26 @@ def topology(triangles: Any, vertices: int | None = None) -> tuple[Any, ...]:
     """``edge_tables`` of triangles, with room for more edges, and ``spans`` for a number of vertices. Those
     of the last few topologies are kept.
 
-    The host makes them, of triangles in a tensor once while it is not changed; they lie where that does.
+    The host makes them, and they lie where the triangles do. A tensor of PyTorch is read once while it is not
+    changed.
     """
-    if isinstance(triangles, np.ndarray):
-        key, owner = blake2b(np.ascontiguousarray(triangles).data, digest_size=16).digest(), None
-    else:
+    values, owner = triangles, None
+    if hasattr(triangles, "_version"):
         key, owner = (id(triangles), triangles._version), triangles
-    key = key, vertices
+    else:
+        values = triangles if isinstance(triangles, np.ndarray) else triangles.numpy()
+        key = blake2b(np.ascontiguousarray(values).data, digest_size=16).digest()
+    key = key, type(triangles), getattr(triangles, "device", None), vertices
     known, tables = _kept.get(key, (None, ()))
     if known is None or known() is not owner:
-        values = triangles if owner is None else owner.cpu().numpy()
+        values = values if owner is None else owner.cpu().numpy()
         edges, neighbours = edge_tables(values)
         room = with_room(edges)
         if len(room) > len(edges):
             room[len(edges) :, 2:] = -1  # no faces: never drawn
         tables = (room, neighbours) if vertices is None else (room, neighbours, spans(values, vertices))
-        if owner is not None:
-            tables = tuple(owner.new_tensor(table) for table in tables)
+        if not isinstance(triangles, np.ndarray):
+            tables = tuple(triangles.new_tensor(table) for table in tables)
         _kept[key] = (lambda: None) if owner is None else ref(owner), tables
         if len(_kept) > KEPT:
             _kept.popitem(last=False)

@@ -1,6 +1,7 @@
 """CUDA's driver on the CPU: memory of a Vulkan device is mapped from its file descriptor, and a second VkDevice
 signals and awaits its semaphores. Streams do their work at once."""
 
+import ctypes
 import mmap
 import os
 from types import SimpleNamespace
@@ -28,6 +29,7 @@ class Library:
         self.refuses: set[str] = set()
         self.mapped: dict[int, tuple[mmap.mmap, int]] = {}
         self.semaphores: dict[int, Any] = {}
+        self.allocated: dict[int, np.ndarray] = {}
         self.other: Device | None = None
         self._device, self._next = device, 1
 
@@ -53,6 +55,11 @@ class Library:
 
     def _ctx_set_current(self, context):
         assert context.value == 7
+
+    def _ctx_push_current_v2(self, context):
+        assert context.value == 7
+
+    def _ctx_pop_current_v2(self, out): ...
 
     def _get_error_string(self, code, out):
         out._obj.value = {1: b"invalid argument", 101: b"invalid device ordinal"}[code]
@@ -90,11 +97,42 @@ class Library:
                 return
         raise AssertionError(f"no memory at {address}")
 
-    def texels(self, view: Any) -> np.ndarray:
+    def texels(self, cuda: Any, view: Any) -> np.ndarray:
         """The array of a view in mapped memory."""
         found = np.asarray(SimpleNamespace(__array_interface__=view.__cuda_array_interface__))
         self.tensor_bytes(found.ctypes.data, found.nbytes)
         return found
+
+    # ---- memory of its own, and copies
+    def _pointer_get_attribute(self, out, attribute, pointer):
+        assert attribute == 9
+        out._obj.value = 0
+
+    def _mem_alloc_async(self, out, size, stream):
+        made = np.full(size.value, 0xAB, np.uint8)
+        out._obj.value = made.ctypes.data
+        self.allocated[made.ctypes.data] = made
+
+    def _mem_free_async(self, pointer, stream):
+        del self.allocated[pointer.value]
+
+    def _memset_d32_async(self, pointer, value, count, stream):
+        ctypes.memset(pointer.value, value, 4 * count.value)
+
+    def _memcpy_hto_d_v2(self, target, source, size):
+        self.log.append(f"{size.value} bytes from the host")
+        ctypes.memmove(target.value, source.value, size.value)
+
+    def _memcpy_dto_h_v2(self, target, source, size):
+        self.log.append(f"{size.value} bytes to the host")
+        ctypes.memmove(target.value, source.value, size.value)
+
+    def _memcpy2_d_async_v2(self, described, stream):
+        d = described._obj
+        assert d.source_kind == d.target_kind == 2 and min(d.source_pitch, d.target_pitch) >= d.width
+        for row in range(d.height):
+            to, by = d.target_device + row * d.target_pitch, d.source_device + row * d.source_pitch
+            ctypes.memmove(to, by, d.width)
 
     # ---- the order of work
     def _stream_synchronize(self, stream):

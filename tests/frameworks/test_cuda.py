@@ -12,6 +12,7 @@ from dressi import MAT3, VEC3, F
 from dressi.errors import DeviceError
 from dressi.frameworks import cuda, engine
 from dressi.frameworks.crossing import CudaCrossing
+from dressi.frameworks.cuda_array import CudaArray
 from dressi.frameworks.operation import wrapped
 from dressi.frameworks.raster import Antialias, Interpolate, Rasterize
 from dressi.vk.run.device import external, transfer
@@ -90,8 +91,26 @@ def test_a_picture_and_its_gradients_are_those_of_the_host(crossed, library, on_
         values, expected, tickets = values + own, expected + host, [*tickets, ticket]
 
 
+@pytest.fixture(params=["tensors", "addresses"])
+def both(request, crossed, device, library):
+    """Gives an engine's values for arrays: tensors that their library writes, or what the driver copies."""
+    if request.param == "tensors":
+        yield lambda operation, arrays: crossed.forward(operation, arrays)[0]
+        return
+    crossing = CudaCrossing(device, cuda.Cuda(0), CudaArray.at)
+    found = engine.Engine(device, crossing)
+
+    def forward(operation, arrays):
+        given = [CudaArray(crossing.cuda, array, array) for array in arrays]
+        return [value.numpy() for value in found.forward(operation, given)[0]]
+
+    yield forward
+    found.close()
+    assert not library.allocated
+
+
 @pytest.mark.vk
-def test_all_types_and_layouts(crossed, random):
+def test_all_types_and_layouts(both, random):
     """Matrices in planes, vectors with padding, integers, lists longer than a row, batches, views."""
 
     def function(matrices, vectors, numbers, long):
@@ -102,7 +121,7 @@ def test_all_types_and_layouts(crossed, random):
     numbers = random.integers(-9, 9, (5, 3)).astype(np.int32)
     long = random.random((5000, 2), np.float32)
     operation = wrapped(function, {"matrices": MAT3, "vectors": VEC3}, ["matrices", "vectors"])
-    values, _ = crossed.forward(operation, [matrices, vectors, numbers, long])
+    values = both(operation, [matrices, vectors, numbers, long])
     expected = (matrices @ vectors[..., None])[..., 0], matrices.swapaxes(-1, -2), numbers[None] + 1, 2 * long
     for value, wanted in zip(values, expected, strict=True):
         assert np.allclose(value.reshape(wanted.shape), wanted, rtol=1e-6)
@@ -147,7 +166,7 @@ def test_a_copy_through_the_host_and_one_warning(refused, device, library, monke
         monkeypatch.setattr(cuda, "driver", DRIVER.__wrapped__)
         monkeypatch.setattr(cuda, "LIBRARY", "libnothing.so.1")
     if refused == "no views":
-        monkeypatch.setattr(library, "texels", lambda view: view.nothing)
+        monkeypatch.setattr(library, "texels", lambda cuda, view: view.nothing)
     sentence = {
         "another GPU": "another GPU than",
         "no library": "does not load",

@@ -1,12 +1,20 @@
 """JAX arrays under grad, jit and vmap. Needs the extra ``jax``."""
 
+import gc
 import importlib
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 from clip_scenes import octahedron, perspective
+from fake_cuda import Library
 
 from dressi import Device, F, InputError
+from dressi.frameworks import cuda, raster
+from dressi.frameworks.engine import close_engines
+from dressi.frameworks.worker import on_worker
 
 jax = pytest.importorskip("jax", reason="JAX is not installed: pip install 'dressi[jax]'")
 jnp = jax.numpy
@@ -45,6 +53,57 @@ def test_a_pipeline_under_jit_and_grad(on_device):
     assert value < 0.5 * first and by_colour.shape == colours.shape
     (rast, _), _ = dn.rasterize(POS, TRIANGLES, (24, 24))
     assert np.array_equal(np.asarray(dj.rasterize(POS, TRIANGLES, (24, 24))[0]), rast)
+
+
+class OnCuda(NamedTuple):
+    """A buffer of the CPU that says that it lies on CUDA."""
+
+    buffer: object
+
+    @property
+    def __cuda_array_interface__(self):
+        return np.asarray(self.buffer).__array_interface__
+
+
+@pytest.mark.vk
+@pytest.mark.parametrize("reached", [True, False])
+def test_arrays_of_cuda(device, reached, monkeypatch):
+    """The pipeline with its gradients where XLA gives addresses: only triangles go through the host. With dressi
+    on another device everything does, with a warning."""
+    grad = jax.value_and_grad(lambda s, c: (render(s, c)[..., :2] ** 2).sum(), argnums=(0, 1))
+    given = jnp.array([0.02, 0.0]), jnp.asarray(np.random.default_rng(0).random((6, 5)), jnp.float32)
+    expected = grad(*given)
+    library, real = Library(device), dj.buffer_callback
+    monkeypatch.setattr(cuda, "driver", lambda: library)
+
+    def on_cuda(called, results, **options):
+        def adapted(context, out, *values):
+            called(SimpleNamespace(stream=4), [OnCuda(o) for o in out], *map(OnCuda, values))
+
+        return real(adapted, results, **options)
+
+    monkeypatch.setattr(dj, "buffer_callback", on_cuda)
+    monkeypatch.setattr(dj, "_reaches_cuda", lambda: True)
+    monkeypatch.setattr(jax.lax, "platform_dependent", lambda *given, cuda, default: cuda(*given))
+    dj._function.cache_clear()
+    if not reached:
+        library.uuid = bytes(16)
+    for run in (grad, jax.jit(grad)):
+        with (
+            nullcontext() if reached or run is not grad else pytest.warns(RuntimeWarning, match="another GPU")
+        ):
+            found = run(*given)
+        assert all(
+            np.array_equal(a, b)
+            for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True)
+        )
+    moved = {line for line in library.log if "bytes to the host" in line}
+    assert (moved == {f"{TRIANGLES.nbytes} bytes to the host"}) == reached
+    dj._function.cache_clear()
+    on_worker(close_engines)
+    raster._kept.clear()
+    gc.collect()
+    assert not library.allocated and not library.mapped
 
 
 @pytest.mark.vk

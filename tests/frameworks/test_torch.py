@@ -188,6 +188,7 @@ def test_tensors_of_cuda(device, reached, monkeypatch):
     """The whole pipeline with autograd, peeling and a mip stack: as tensors of the CPU. With CUDA out of reach
     through the host, with one warning."""
     library = Library(device)
+    monkeypatch.setenv("DRESSI_DEVICE", device.name)
     monkeypatch.setattr(cuda, "driver", lambda: library)
     if not reached:
         library.refuses.add("cuInit")
@@ -195,7 +196,7 @@ def test_tensors_of_cuda(device, reached, monkeypatch):
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: stream)
     for name in ("device", "stream"):
         monkeypatch.setattr(torch.cuda, name, lambda _: nullcontext())
-    monkeypatch.setattr(torch, "as_tensor", lambda view, device: torch.from_numpy(library.texels(view)))
+    monkeypatch.setattr(torch, "as_tensor", lambda view, device: torch.from_numpy(library.texels(None, view)))
     monkeypatch.setattr(torch.Tensor, "to", lambda tensor, device: tensor)
     plain = dr.on_device_of
     pos, tri = scene(2)
