@@ -161,7 +161,9 @@ class SubStage:
         return self.iterations_with(NOT_LONGER)
 
     def iterations_with(self, longer: Mapping[Function, int]) -> int:
-        """The same where the loops of some Functions have become longer."""
+        """The same where the loops of some Functions have become longer. Phases count one by one."""
+        if isinstance(self.work, Joined):
+            return max(part.iterations_with(longer) for part in self.work.parts)
         stored = {r.variable for r in self.reads}.union(self.channels)
         walks = Walks(lambda f: f.output not in stored, longer=longer)
         each = (walks.of(f).iterations for part in (self, *self.fused) for f in part.body)
