@@ -40,9 +40,10 @@ from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.core.limits import PROFILES, UNBOUNDED, DeviceLimits, profile
 from dressi.vk.plan.core.options import DEFAULT
 from dressi.vk.plan.model import records
+from dressi.vk.plan.model.device import AHEAD
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE, DESKTOP, RECORDS, TILER
 from dressi.vk.plan.predict.stages import predict, step_bytes
-from dressi.vk.plan.predict.work import AHEAD, Invocation, Load, Shader, Stores
+from dressi.vk.plan.predict.work import Invocation, Load, Shader, Stores
 
 TINY = "--size 16 --texture-size 8 --form outer --peels 1 --steps 2 --batches 1".split()
 

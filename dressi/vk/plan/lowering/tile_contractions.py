@@ -30,7 +30,7 @@ from ..analysis.context import Target
 from ..core.limits import DeviceLimits
 from ..core.substage import GROUP
 from ..model.cost import with_fragments
-from ..model.device import LOOP, DeviceModel
+from ..model.device import AHEAD, LOOP, DeviceModel
 from ..model.schedules import (
     Bind,
     LoopNest,
@@ -66,7 +66,7 @@ PARTS = (1, 4, 16, 64, 256)  # parts that a long contraction may be split into, 
 SHARED_STEP = 5e-8  # seconds of one level of a workgroup's tree: a barrier, two reads and a write
 LONGEST_LOOPS = 65535  # iterations of all loops of an invocation of a product; lavapipe ends it there
 LEVELS = 32  # a Function that replaces another may be shortened again, so many times at most
-SHORTEST = 8  # texels of a part of a loop that idle lanes share
+SHORTEST = 4  # texels of a part of a loop that idle lanes share
 LEAST_TEXELS = 32  # entries of an axis that workgroups reduce: shorter ones leave most of a workgroup idle
 WORTH = 10.0
 """Contractions that take less than so many starts of dispatches stay: a shader more has to be compiled."""
@@ -605,21 +605,18 @@ def _spread(f: Function, model: DeviceModel) -> int:
     """The longest loop that an invocation should run where lanes of a wide device idle: of few rows others take a
     part each.
 
-    A loop of n texels waits for n fetches. In parts of the length k it waits for k, and their sum for n / k: least
-    at the root of n. Contractions split by their schedules.
+    A loop of n texels that data decide waits for n fetches. In parts of the length k it waits for k, and their sum
+    for n / k, of which AHEAD are under way at once: least at the root of n / AHEAD. Contractions split by their
+    schedules.
     """
     n = f.iterations
-    length = max(math.isqrt(n - 1) + 1, SHORTEST) if n else 0
-    parts = -(-n // length) if n else 1
-    if (
-        isinstance(f, ContractFunction)
-        or not model.wide
-        or parts == 1
-        or parts * f.output.domain.texels > model.lanes
-    ):
+    if isinstance(f, ContractFunction) or not model.wide or n == 0:
         return max(n, 1)
-    saved = (n - length - parts) * model.fetch_latency
-    return length if saved > 2 * (model.dispatch + model.barrier) else n
+    least = -(-n * f.output.domain.texels // model.lanes)  # as many parts as there are lanes
+    length = max(math.isqrt(n // AHEAD) + 1, SHORTEST, least)
+    parts = -(-n // length)
+    saved = (n - length - parts / AHEAD) * model.fetch_latency
+    return length if saved > model.dispatch + model.barrier else n
 
 
 def shortened(f: Function, limits: DeviceLimits, model: DeviceModel) -> Variable | None:

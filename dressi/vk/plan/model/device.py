@@ -11,6 +11,8 @@ WIDE_LOAD = 2.0
 """A texel of several components takes so many times as long on CPU drivers."""
 LOOP = 10.0
 """Operations of one iteration of a loop, besides what it does."""
+AHEAD = 8
+"""Iterations of a loop that data do not decide whose fetches are under way at once: compilers unroll it."""
 
 
 @dataclass(frozen=True)

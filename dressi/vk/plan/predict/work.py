@@ -40,7 +40,7 @@ from ..lowering.register_tiles import Layout, ProductLayout, TiledContraction, t
 from ..lowering.scatter import BOXES, FaceSum
 from ..lowering.tile_contractions import SHARED_STEP
 from ..model.cost import planes
-from ..model.device import LOOP, DeviceModel
+from ..model.device import AHEAD, LOOP, DeviceModel
 
 FILTERED = 2.0
 """Texels that a sampler fetches in the time in which it filters one."""
@@ -48,8 +48,6 @@ WAITING = 200.0
 """Operations of an invocation in the time that a workgroup with two barriers takes besides its work."""
 TYPICAL_LOOP = 8
 """Iterations of a loop whose length the data decide: rows of a sparse matrix, faces around an edge."""
-AHEAD = 8
-"""Iterations of a loop that data do not decide whose fetches are under way at once: compilers unroll it."""
 
 
 SETUP, SIDES, OVERDRAW = 120.0, 60.0, 2.0
