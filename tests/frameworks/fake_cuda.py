@@ -8,10 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
 from dressi.frameworks.cuda import MemoryHandle, SemaphoreHandle
 from dressi.vk.run.device.device import Device
-from dressi.vk.run.device.external import device_uuid
+from dressi.vk.run.device.external import device_uuid, why_not
 
 
 def _begin(data: mmap.mmap) -> int:
@@ -24,6 +25,8 @@ class Library:
     """What ``ctypes.CDLL`` would be. log: the calls that order work.  refuses: names of calls that fail."""
 
     def __init__(self, device: Device):
+        if device.physical.type != "cpu" or why_not(device) is not None:
+            pytest.skip("the CPU does not map what this device exports")
         self.uuid = device_uuid(device.vk, device.physical.handle)
         self.log: list[str] = []
         self.refuses: set[str] = set()

@@ -23,6 +23,8 @@ VARIABLES = {
 
 @pytest.fixture(scope="module")
 def second(device):
+    if (why := external.why_not(device)) is not None:
+        pytest.skip(why)
     with Device(device.physical, validation=bool(device.instance.validation)) as found:
         yield found
         assert found.live_objects() == []
