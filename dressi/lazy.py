@@ -14,7 +14,7 @@ from typing import Any
 def resolve(package: str, name: str, modules: Iterable[str]) -> Any:
     """The value of a name of a package, which is no module: that of the first of its modules which has it.
     Those before that one are imported too, so the quick ones come first."""
-    with _uncollected():
+    with uncollected():
         for module in modules:
             found = vars(import_module(f".{module}", package)).get(name)
             if found is not None and not isinstance(found, ModuleType):
@@ -24,13 +24,16 @@ def resolve(package: str, name: str, modules: Iterable[str]) -> Any:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def uncollected() -> Iterator[None]:
     """Without the garbage collector: it goes through all classes and functions again and again while modules
-    make more of them, which takes a tenth of the time of an import."""
+    make more of them, which takes a tenth of the time of an import. What was made counts as old afterwards."""
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if enabled:
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()  # moves all objects to the oldest generation, and looks at none
             gc.enable()

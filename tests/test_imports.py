@@ -1,14 +1,17 @@
 """The order of imports never matters: every module of dressi can be the first that a program imports."""
 
 import ast
+import gc
 import subprocess
 import sys
+import weakref
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import dressi.render
+from dressi.lazy import uncollected
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -106,3 +109,16 @@ def test_the_graph_of_a_silhouette_needs_no_planner_and_no_large_library():
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True)
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+
+
+def test_the_collector_finds_what_was_made_while_it_was_off():
+    class Circle:
+        def __init__(self):
+            self.self = self
+
+    with uncollected():
+        seen = weakref.ref(Circle())
+        assert not gc.isenabled()
+    assert gc.isenabled() and seen() is not None
+    gc.collect()
+    assert seen() is None

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from ....errors import DeviceError, NoDriverError
+from ....lazy import uncollected
 from ..host.platforms import current
 from .capabilities import driver_properties
 from .results import Binding, quicken
@@ -24,7 +25,8 @@ _ENABLE_SYNCHRONIZATION_VALIDATION = 4  # VK_VALIDATION_FEATURE_ENABLE_SYNCHRONI
 def load_vulkan() -> ModuleType:
     """The Vulkan binding; raises NoDriverError where there is no loader."""
     try:
-        import vulkan
+        with uncollected():
+            import vulkan
     except OSError as error:
         system = current()
         raise NoDriverError(f"the Vulkan loader ({system.loader}) is missing; {system.driver}") from error
