@@ -407,8 +407,8 @@ def rounds_of(
         rounds = (fitted_rounds if fits(mesh, dataset) else shape_rounds)(options, dataset.exact)
         return mesh, [replace(plan, subdivisions=0, faces=0, remesh=0) for plan in rounds]
     near = shape_rounds(options, dataset.exact, near=True)
-    few, many = (sphere_faces(near[-1].subdivisions - less) for less in (1, 0))
-    many, train = near[-1].faces or many, dataset.train
+    many, train = near[-1].faces or sphere_faces(near[-1].subdivisions), dataset.train
+    few = many // 4
     arrays = (array for array in (train.masks, train.colors, train.known) if array is not None)
     found = (keeper or Keeper(None)).started(
         task_key({**options.as_dict(), "faces": [few, many]}, dataset.matrices, *arrays),
