@@ -16,7 +16,7 @@ from .device import DeviceModel
 #   15 GPixel/s.
 # - DESKTOP: GeForce RTX 3070 to 4080, Radeon RX 6800. 450 to 900 GB/s, 20 to 50 TFLOP/s, of which shaders of
 #   this kind reach a third, 300 to 500 GTexel/s, 100 to 200 GPixel/s. Barriers and passes as profilers show.
-# - DATA_CENTRE: an H100, fitted to the measured Stages of 16 steps (`dressi bench model --against`): 86 of 100
+# - DATA_CENTRE: an H100, fitted to the measured Stages of 16 steps (`dressi bench model --against`): 70 of 84
 #   of those over 20 us are within a factor of 2. Two of its 66 clusters draw, so that a subpass of triangles
 #   takes 80 us whatever it covers, and fragments are 56 times slower than dispatches; a clear of an image of a
 #   million pixels takes 80 to 550 us. Filters, shared memory and matrix products are its data sheet's.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -202,8 +203,9 @@ def _visiting(s: SubStage, context: Context) -> SubStage:
     slices = min(CROWD // (visit.entries(f) * f.batch), f.size[0] * f.size[1] // SHARED)
     reads = tuple(r.by(Binding.TEXTURE) for r in s.reads)
     visiting = replace(s, work=replace(visit, slices=max(slices, 1)), reads=reads)
-    sums = accumulators_of(f)
-    blended = isinstance(f, AccumulateFunction)
-    banded = len(sums.bands(limits.max_storage_buffer_bytes)) > 1
-    fits = sums.far > 0 if blended else not banded
+    sums, most = accumulators_of(f), limits.max_storage_buffer_bytes
+    fits = len(sums.bands(most)) == 1
+    if isinstance(f, AccumulateFunction):
+        room = context.options.memory / 4 if context.options.memory else math.inf
+        fits = sums.far > 0 and 4 * sums.buffer_words(most) <= room
     return visiting if fits and limits.violation(visiting) is None else s

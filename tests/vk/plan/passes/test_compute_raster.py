@@ -7,10 +7,14 @@ import numpy as np
 import pytest
 
 from dressi import FLOAT, IVEC3, VEC4, F, PlanOptions, Variable
+from dressi.ad.graph import AccumulateFunction
 from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
 from dressi.ad.transform.gradient import gradient
+from dressi.config import shader_text
 from dressi.vk.plan import compiler
+from dressi.vk.plan.compiler import build_plan
+from dressi.vk.plan.core.accumulators import accumulators_of
 from dressi.vk.plan.core.substage import ComputeRaster, ComputeSum, Visit
 from dressi.vk.plan.model.records import DATA_CENTRE
 from dressi.vk.run.execution.executor import VulkanExecutor
@@ -170,6 +174,11 @@ def test_sums_over_fragments_are_those_of_the_oracle(device, scene, channels):
         return (~np.isclose(made, expected, rtol=1e-3, atol=1e-5 * np.abs(expected).mean())).mean()
 
     assert far(dispatched) <= far(drawn) + 0.002
+    little = PlanOptions(memory=1 << 22)
+    plan = build_plan(Program({"sum": total}), device.limits, shader_text, little, DATA_CENTRE)
+    assert isinstance(total.creator, AccumulateFunction)
+    held = 4 * accumulators_of(total.creator).words
+    assert any(isinstance(s.work, ComputeSum) for s in plan.sub_stages) == (4 * held <= little.memory)
     small = replace(device.limits, max_storage_buffer_bytes=1 << 17, int64_atomics=False)
     with VulkanExecutor(Program({"sum": total}), device, cost=DATA_CENTRE, limits=small) as run:
         assert any(len(made.bands) > 1 for made in run.plan.shaders.values())
