@@ -1,6 +1,7 @@
 """Small graphs for every Function declared in `dressi.render`, in the shape of those of `dressi.ad`."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import soft_cases
@@ -11,14 +12,16 @@ from dressi import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4, F, Variable
 from dressi.ad.graph import Function
 from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.transform.fused import Whole
+from dressi.render.cameras import Camera
 from dressi.render.core.lists import list_leaf
 from dressi.render.drawing import point
 from dressi.render.forms import face as face_form
-from dressi.render.forms import passings
+from dressi.render.forms import pairs, passings
 from dressi.render.forms.edges import around_edges, edge_list, seams
 from dressi.render.forms.edges import around_edges as storing
 from dressi.render.forms.edges import edge_list as edge_sides
 from dressi.render.forms.edges import edge_list as edges
+from dressi.render.mesh import primitives
 from dressi.render.objectives import sparse
 from dressi.render.shading import sphere_filter
 from dressi.render.shading.bsdf import hair
@@ -190,6 +193,40 @@ def seam_example(kind: type[Function], batch: int) -> Example:
     return Example(kind(which, *lists, *more, steps=around, **({"reach": 0.8} if more else {})).output)
 
 
+def pair_example(kind: type[Function], batch: int) -> Example:
+    """What pixels of tilted tori show, two that cross each other, in front of the near plane too."""
+    clips, count = [], 0
+    for k in range(batch):
+        mesh = primitives.torus(8, 6)
+        own = [mesh.positions * 1.4, mesh.positions[:, [1, 2, 0]] * 1.3 + (0.5, 0.1 * k, 0.2)]
+        points = np.concatenate(own) @ np.array([(0.8, 0, 0.6), (0, 1, 0), (-0.6, 0, 0.8)])
+        camera = Camera.perspective(50, SIZE, (0.2 * k, 0.3, 3.0), (0, 0, 0), near=1.9)
+        clips.append(np.concatenate([points, np.ones((len(points), 1))], axis=1) @ camera.world_to_clip.T)
+        count = len(mesh.positions)
+    table = np.concatenate([mesh.faces, mesh.faces + count])
+    clip = Variable(VEC4, (2 * count, 1), batch, data=np.array(clips, np.float32)[:, None])
+    drawn = screen.DrawnMesh(clip, list_leaf("faces", IVEC3, table), SIZE, len(table))
+    images = evaluate([drawn.face, drawn.points.vertex])
+    face = Variable(INT, SIZE, batch, data=images[0])
+    drawn = replace(drawn, seen=face)
+    if kind is pairs.ScaledGradient:
+        return Example(pairs.ScaledGradient(drawn.points.vertex, F.constant(2.0)).output)
+    if kind is pairs.MovedEdges:
+        form = pairs.edges_form(drawn)
+        places = [Variable(FLOAT, SIZE, batch, data=x) for x in evaluate([p.place for p in form.pairs])]
+        rng = np.random.default_rng(3)
+        picture, *jumps = (
+            Variable(VEC3, SIZE, batch, data=rng.uniform(size=(batch, SIZE[1], SIZE[0], 3))) for _ in range(3)
+        )
+        return Example(pairs.MovedEdges(picture, *places, *jumps).output, (picture,))
+    found = edges.edge_list(table)
+    parted = pairs.Parted(face, pairs.joined(drawn, found)).output
+    if kind is pairs.Parted:
+        return Example(parted)
+    vertex = Variable(VEC4, clip.size, batch, data=images[1])
+    return Example(pairs.PairEdges(parted, face, drawn.faces, found.neighbours, vertex, drawn.faces).output)
+
+
 def stored_image(kind=storing.Stored) -> Example:
     image = Variable(VEC3, SIZE, 2, data=np.random.default_rng(1).uniform(size=(2, SIZE[1], SIZE[0], 3)))
     return Example(kind(image * 2.0).output, (image,))
@@ -252,6 +289,10 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     edge_sides.EdgeFront: [lambda: edge_front(0), lambda: edge_front(1)],
     passings.Crossing: [lambda: crossing("x", 1), lambda: crossing("y", 2)],
     around_edges.InnerFace: [inner_face],
+    **{
+        k: [lambda k=k: pair_example(k, 1), lambda k=k: pair_example(k, 2)]
+        for k in (pairs.Parted, pairs.PairEdges, pairs.MovedEdges, pairs.ScaledGradient)
+    },
     **{k: [lambda k=k: stored_image(k)] for k in (storing.Stored, storing.StoredGradient)},
     **{
         k: [lambda k=k: seam_example(k, 1), lambda k=k: seam_example(k, 2)]

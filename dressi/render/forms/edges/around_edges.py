@@ -325,7 +325,7 @@ class InnerFace(Faces):
             "int face = $0, before = -1;\nvec2 start = $1, goal = $2;\nfloat facing = 0.0;\n$y = -1;\n"
             f"for (int k = 0; k < {STEPS} && face >= 0; ++k) {{\n"
             "  ivec3 f = $3(face_texel(face, $size3), tile);\n"
-            f"  ivec2 found = inner_exit({corners}, start, goal, facing);\n"
+            f"  float when;\n  ivec2 found = inner_exit({corners}, start, goal, facing, when);\n"
             "  if (found.x == 0) break;\n"
             "  $y = face;\n"
             "  if (found.y < 0) break;\n"
@@ -348,9 +348,10 @@ def walk(
     faces: np.ndarray,
     neighbours: np.ndarray,
     vertex: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """(the last face of the walks of ``InnerFace``, whether it contains the goal)."""
-    found, reached = np.full(tile.shape, -1), np.zeros(tile.shape, bool)
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of walks like those of ``InnerFace``: the last face; the corner opposite to the side that they would pass next, -1
+    where the face contains the goal; and where this side is along the way, 1 at the goal."""
+    found, sides, passed = np.full(tile.shape, -1), np.full(tile.shape, -1), np.ones(tile.shape)
     live = np.nonzero(face >= 0)  # the walks that go on
     start, goal = (np.broadcast_to(p, (*tile.shape, 2))[live] for p in (start, goal))
     face, tile = face[live], tile[live]
@@ -370,7 +371,8 @@ def walk(
             here, there = np.maximum(spans[0][k] * sign, 0), spans[1][k] * sign
             when = np.where(there < 0, here / np.maximum(here - there, 1e-30), np.inf)
             side, first = np.where(when < first, k, side), np.minimum(when, first)
-        reached[tuple(c[good & (side < 0)] for c in live)] = True
+        at_good = tuple(c[good] for c in live)
+        sides[at_good], passed[at_good] = side[good], np.where(side < 0, 1.0, first)[good]
         next_ = read_list(neighbours, tile, face)[np.arange(face.size), np.maximum(side, 0)]
         goes = good & (side >= 0) & (next_ != before) & (next_ >= 0)
         if not goes.any():
@@ -378,7 +380,7 @@ def walk(
         live = tuple(c[goes] for c in live)
         before, face, facing = face[goes], next_[goes], sign[goes]
         tile, start, goal = tile[goes], start[goes], goal[goes]
-    return found, reached
+    return found, sides, passed
 
 
 def _span(u: np.ndarray, v: np.ndarray) -> np.ndarray:

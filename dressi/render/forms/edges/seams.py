@@ -330,7 +330,7 @@ class SeamFaces(Faces):
             "      vec2 start = s == 0 ? p : p + vec2(steps[k]) / height;\n"
             f"      for (int n = 0; n < {STEPS} && face >= 0; ++n) {{\n"
             "        ivec3 f = $3(face_texel(face, $size3), tile);\n"
-            f"        ivec2 found = inner_exit({at}, start, goal, facing);\n"
+            f"        float when;\n        ivec2 found = inner_exit({at}, start, goal, facing, when);\n"
             "        if (found.x == 0) break;\n"
             "        last[s] = face;\n"
             "        if (found.y < 0) { reached[s] = 1; break; }\n"
@@ -382,11 +382,12 @@ class SeamFaces(Faces):
                 if kind == FACES:
                     tried &= (seen >= 0).all(0)
                 goal = p + place[:, None] * np.array(step) / height
-                last, reached = zip(
+                last, sides, _ = zip(
                     *(walk(np.where(tried, f, -1), s, goal, t, faces, neighbours, vertex)
                       for f, s in zip(seen, (p, q), strict=True)),
                     strict=True,
                 )  # fmt: skip
+                reached = [(f >= 0) & (side < 0) for f, side in zip(last, sides, strict=True)]
                 good = tried & (reached[0] | (kind == OTHER_CUT)) & (reached[1] | (kind == OWN_CUT))
                 good &= last[0] != last[1]
                 if kind == FACES:

@@ -1,0 +1,555 @@
+"""The edges form: what is seen between the centres of neighbouring pixels that show different faces.
+
+The derivative of a loss L of a picture C seen through pixels of finite size has two parts,
+
+    dL = sum over pixels p of A(p) . dC(p)  +  sum over edges of the integral of A . (C_left - C_right) dn,
+
+A = dL/dC. The second is taken where rows and columns of pixel centres meet the edges that are seen. Let p and q be two
+neighbours in a row that show different faces, and x in [0, 1] the place of the edge between them. Then
+
+    w A(x) . (C_p(x) - C_q(x)) dx,       A(x) = (1 - x) A(p) + x A(q),      w = n_x^2,
+
+is added, n the normal of the edge on the screen; for neighbours in a column w = n_y^2. So every edge counts once
+whatever its direction, and each pair by at most the way that the edge moves. C_p(x) and C_q(x) are the two surfaces at
+the edge itself. The picture has the same weights: the pixel whose centre is nearer to the edge takes the share
+w |1/2 - x| of the colour of the other one.
+
+The edge is found by walks over the mesh from either centre to the other (``Walk``). A surface ends where its faces
+turn away or have no neighbour. The first end that lies in front of the other surface is the edge; where none does, the
+surfaces pass through each other or the near plane cuts one of them, and the edge is the zero of the difference of their
+depths. Ends need not be outlines: where two surfaces meet without sharing vertices there is an end, and nothing jumps.
+
+There is no radius: the reach of the derivative is that of the loss (``objectives.pyramid``). Parts of a mesh that cover no
+pixel centre are not seen. Colours that jump inside of a surface, such as those of flat faces, move without a derivative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from ...ad import functional as F
+from ...ad.graph import Domain, PixelFunction, Variable
+from ...ad.graph.types import FLOAT, INT, IVEC3, IVEC4, Access
+from ...ad.ops.pixel.constant import Like
+from ...ad.ops.pixel.kinds import Alias
+from ...ad.transform.fused import fused
+from ...ad.transform.gradient import total
+from ...errors import InputError
+from ..core.lists import at_points, read_list
+from ..surface.screen import (
+    DrawnMesh,
+    Faces,
+    Surface,
+    barycentric,
+    common_batch,
+    corners,
+    covered,
+    face_cross,
+    pixel_centres,
+    present,
+)
+from .edges.around_edges import STEPS, Stored, walk
+from .edges.edge_list import EdgeList, edges_of, shared_corners
+from .edges.seams import DOWN, RIGHT, Step
+from .form import Form, Silhouette
+
+BOTH = RIGHT, DOWN
+FAR = 2.0
+"""The depth of the background."""
+OWN_END, OTHER_END, PASS, OWN_CUT, OTHER_CUT = 0, 3, 6, 7, 8
+"""Kinds of edges: a side of the face at the pixel (+ the corner opposite), of that at the neighbour, two faces that
+pass through each other, the near plane that cuts the face at the pixel, or that at the neighbour."""
+KINDS = 16
+NOISE = 1e-6
+"""Depths that part by less than this from one pixel to the next are not told apart in single precision."""
+
+
+class Pair(NamedTuple):
+    """The edge between each pixel and the next one along an axis."""
+
+    step: Step
+    found: Variable
+    """FLOAT mask."""
+    faces: tuple[Variable, Variable]
+    """INT: the faces at the edge, of the surface that the pixel shows and of that of the next one; -1 for none."""
+    place: Variable
+    """FLOAT: x; 0 without an edge. Differentiable in position."""
+    weight: Variable
+    """FLOAT: w, 0 without an edge. Differentiable in position, as the point."""
+    point: Variable
+    """VEC2: the place on the screen."""
+
+
+@dataclass(frozen=True, eq=False)
+class Edged(Silhouette):
+    """What the edges form returns; images of the batch of the positions."""
+
+    pairs: tuple[Pair, ...]
+    """To the right and below."""
+
+    @cached_property
+    def surfaces(self) -> tuple[Surface, ...]:
+        """The nearest face at the pixel centre; at the edge to the right, the surface of the pixel and that of its
+        neighbour; and these below."""
+        beside = [self._at_edge(pair, face) for pair in self.pairs for face in pair.faces]
+        own = self.mesh.surface(self.mesh.face)
+        # What the pixel shows moves by its derivative at the centre alone. It counts once, whatever share of the colour
+        # pixels give and take: close to an outline colours change fast, and the shares grow with the distance to it.
+        own = replace(own, weights=ScaledGradient(own.weights, self._shares.whole).output)
+        return (own, *beside)
+
+    @cached_property
+    def _shares(self) -> Shares:
+        return Shares.of(self.pairs)
+
+    def _at_edge(self, pair: Pair, face: Variable) -> Surface:
+        mesh = self.mesh
+        weights = barycentric(
+            mesh.position, corners(face, mesh.faces), mesh.size, place=pair.point, clamp=True
+        )
+        return Surface(mesh.faces, face, weights)
+
+    def blend(self, colours: Sequence[Variable], background: Like | None = None) -> Variable:
+        """The shaded ``surfaces`` (a float image each) before the background (a colour or an image, default black).
+
+        Differentiable in the colours, positions and background. With one colour instead of five, edges move by the
+        difference of the colours at the two centres. Raises InputError.
+        """
+        if len(colours) not in (1, 5):
+            raise InputError(
+                f"blending needs a colour of the surface, or of each of the five, not {len(colours)}"
+            )
+        far = 0.0 if background is None else background
+        picture = F.select(self.hard, colours[0], far)
+        shared = self._shares.blend(picture)
+        jumps = []
+        for k, pair in enumerate(self.pairs):
+            if len(colours) == 1:
+                sides = [picture, F.shift(picture, -pair.step[0], -pair.step[1])]
+            else:
+                sides = [
+                    F.select(covered(face), colour, far)
+                    for face, colour in zip(pair.faces, colours[1 + 2 * k : 3 + 2 * k], strict=True)
+                ]
+            jumps.append(F.select(pair.found, (sides[0] - sides[1]) * pair.weight, 0.0))
+        return MovedEdges(shared, *(pair.place for pair in self.pairs), *jumps).output
+
+
+class Shares(NamedTuple):
+    """What pixels take of their neighbours' colours. No derivatives."""
+
+    near: Variable
+    """FLOAT mask: the pixel takes or gives a share."""
+    taken: tuple[tuple[Variable, int, int], ...]
+    """FLOAT, 0 for none: of the pixel at a step (the result of a ``shift``)."""
+    whole: Variable
+    """FLOAT: 1 / the sum of all shares of the pixel's colour in the picture."""
+
+    @classmethod
+    def of(cls, pairs: Sequence[Pair]) -> Shares:
+        shares = [F.select(p.found, (0.5 - p.place) * p.weight, 0.0) for p in pairs]
+        both = Stored(F.stop_gradient(F.vec2(*shares))).output
+        total, near, taken = F.constant(0.0), F.constant(0.0), []
+        for k, pair in enumerate(pairs):
+            before = F.component(F.shift(both, *pair.step, "zero"), k)
+            for value, side in ((F.component(both, k), -1), (-before, 1)):
+                taken.append((F.maximum(value, 0.0), pair.step[0] * side, pair.step[1] * side))
+                total, near = total + value, F.logical_or(near, F.not_equal(value, 0.0))
+        more = Stored(F.select(near, 1.0 / F.maximum(1.0 - total, 0.25) - 1.0, 0.0)).output
+        return cls(near, tuple(taken), 1.0 + more)
+
+    def blend(self, picture: Variable) -> Variable:
+        """The picture with the shares of the neighbours' colours. Differentiable in the picture alone."""
+        total = F.constant(0.0)
+        for share, _, _ in self.taken:
+            total = total + share
+        scale, change = 1.0 / F.maximum(total, 1.0), picture * 0.0
+        for share, dx, dy in self.taken:
+            change = change + (F.shift(picture, dx, dy) - picture) * (share * scale)
+        return picture + Stored(F.select(self.near, change, 0.0)).output
+
+
+def edges_form(mesh: DrawnMesh, *, edges: EdgeList | None = None) -> Edged:
+    """The picture of a mesh with a derivative at edges; definitions at the top of this module.
+
+    edges: ``edge_list`` of the faces drawn, by default made of their data.  Differentiable in position through the places
+    of the edges, and in what the surfaces are shaded with. Raises InputError, GraphError.
+    """
+    edges = edges or edges_of(mesh)
+    vertex = mesh.points.vertex
+    parted = Parted(mesh.face, joined(mesh, edges)).output
+    lists = mesh.faces, edges.neighbours, vertex, shared_corners(mesh, edges)
+    both = PairEdges(parted, mesh.face, *lists).output
+    pairs = tuple(
+        pair_of(mesh, F.swizzle(both, part), step) for part, step in zip(("xy", "zw"), BOTH, strict=True)
+    )
+    hard = covered(mesh.face)
+    result = Edged(hard, hard, mesh, pairs)
+    there = [covered(face) for face in (mesh.face, *(f for pair in pairs for f in pair.faces))]
+    return replace(result, silhouette=result.blend(there))
+
+
+def pair_of(mesh: DrawnMesh, edge: Variable, step: Step) -> Pair:
+    """The edge between each pixel and the one at ``step``, by its two numbers in ``PairEdges``, IVEC2."""
+    found, own = covered(edge.y), edge.x
+    other, kind = F.select(found, edge.y / KINDS - 1, -1), F.select(found, edge.y % KINDS, -1)
+    p, (way, across) = (
+        pixel_centres(mesh.size),
+        ((tuple(c / mesh.size[1] for c in s)) for s in (step, step[::-1])),
+    )
+
+    def rise(place: Variable) -> Variable:
+        return _rise(mesh.points.smooth, mesh.faces, (own, other), kind, place)
+
+    start = rise(p)
+    fall, turn = (start - rise(p + F.constant(move)) for move in (way, across))
+    there = F.logical_and(found, F.not_equal(fall, 0.0))
+    slope = F.select(there, fall, 1.0)
+    place = F.select(there, start / slope, 0.0)
+    weight = steepness(F.square(fall) / F.select(there, F.square(fall) + F.square(turn), 1.0))
+    point = p + F.clamp(place) * F.constant(way)
+    return Pair(step, there, (own, other), place, F.select(there, weight, 0.0), point)
+
+
+def _rise(
+    vertex: Variable, faces: Variable, sides: tuple[Variable, Variable], kind: Variable, place: Variable
+) -> Variable:
+    """FLOAT: a function that is affine on the screen and 0 on the edge between two faces (INT, -1 for none): twice the area
+    that a point spans with the side of a face, or the difference of the depths of two planes. Differentiable in vertex
+    (``Projected``)."""
+    parts = [
+        _part(kind, place, covered(face), *(F.lookup(vertex, c) for c in corners(face, faces)), first=first)
+        for face, first in zip(sides, (OWN_END, OTHER_END), strict=True)
+    ]
+    return parts[0] + parts[1]
+
+
+@fused
+def _part(kind: Variable, p: Variable, there: Variable, *v: Variable, first: int) -> Variable:
+    """FLOAT: the share of a face in ``_rise``, by its corners (VEC4). first: the first kind of ends of this face."""
+    areas, area, z = _spanned(p, *v)
+    depth = F.dot(areas, z) / F.select(F.equal(area, 0.0), 1.0, area)
+    sign, cut = (-1.0, OWN_CUT) if first == OWN_END else (1.0, OTHER_CUT)
+    part = F.select(F.equal(kind, PASS), sign * depth, F.select(F.equal(kind, cut), -sign * depth, 0.0))
+    for k in range(3):
+        part = F.select(F.equal(kind, first + k), F.component(areas, k), part)
+    return F.select(there, part, 0.0)
+
+
+def _spanned(p: Variable, *v: Variable) -> tuple[Variable, Variable, Variable]:
+    """The areas that a point spans with the sides of a face, VEC3; their sum by w, FLOAT; the depths of the corners."""
+    # Homogeneous, because corners nearer than the near plane have no place on the screen.
+    w, z = F.vec3(*(F.select(F.less(c.z, 0.0), c.w, 1.0) for c in v)), F.vec3(*(c.z for c in v))
+    x, y = (F.vec3(*(F.component(c, i) for c in v)) - w * F.component(p, i) for i in range(2))
+    areas = F.cross(y, x)
+    return areas, F.dot(areas, w), z
+
+
+def steepness(x: Variable) -> Variable:
+    """FLOAT: w of x = n_x^2; 0 below 1/4, 1 above 3/4, and w(x) + w(1 - x) = 1."""
+    x = F.clamp(2.0 * x - 0.5)
+    return F.square(x) * (3.0 - 2.0 * x)
+
+
+def joined(mesh: DrawnMesh, edges: EdgeList) -> Variable:
+    """IVEC3 list like the faces: the neighbours of each face that are turned to the viewer as it is, else -1."""
+    corner = [F.lookup(mesh.points.vertex, F.component(mesh.faces, k)) for k in range(3)]
+    facing = _facing(*corner)
+    beside = [F.component(edges.neighbours, k) for k in range(3)]
+    alike = [F.greater(F.lookup(facing, other) * facing, 0.0) for other in beside]
+    return F.ivec3(*(F.select(same, other, -1) for same, other in zip(alike, beside, strict=True)))
+
+
+@fused
+def _facing(*v: Variable) -> Variable:
+    """FLOAT: the sign of the area of a face by its corners, VEC4; 0 where one is missing."""
+    _, area, _ = _spanned(F.constant((0.0, 0.0)), *v)
+    there = F.logical_and(F.logical_and(present(v[0]), present(v[1])), present(v[2]))
+    return F.select(there, F.sign(area), 0.0)
+
+
+class Parted(PixelFunction):
+    """Inputs (face INT image, joined IVEC3 list): INT, 1 where the pixel and the next one in its row show different faces,
+    and not two that are ``joined``, plus 2 where the pixel and the next one in its column do. Nothing lies beyond the
+    border."""
+
+    operations, fetches = 12.0, 5.0
+    zero_derivative = True
+    footprint, quiet, divides = 1, 0, True
+    includes = ("face.glsl",)
+
+    @cached_property
+    def access(self):
+        return (Access.FETCH, Access.FETCH)
+
+    def known_value(self, known):
+        return np.array(0) if 0 in known else None
+
+    def infer(self):
+        face, beside = self.inputs
+        if [face.vtype, beside.vtype] != [INT, IVEC3]:
+            raise self.fail("needs an INT image of faces, and IVEC3 neighbours of faces")
+        return INT, Domain(face.size, common_batch(self))
+
+    glsl = (
+        "int face = $0(pixel, tile);\n"
+        "ivec2 last = $size - 1;\n"
+        "ivec2 next = ivec2($0(min(pixel + ivec2(1, 0), last), tile), $0(min(pixel + ivec2(0, 1), last), tile));\n"
+        "bvec2 parted = notEqual(next, ivec2(face));\n"
+        "if (face >= 0 && any(parted)) {\n"
+        "  ivec3 beside = $1(face_texel(face, $size1), tile);\n"
+        "  for (int k = 0; k < 2; ++k)\n"
+        "    if (next[k] >= 0 && any(equal(beside, ivec3(next[k])))) parted[k] = false;\n"
+        "}\n"
+        "$y = int(parted.x) + 2 * int(parted.y);"
+    )
+
+    def evaluate(self, at, face, beside):
+        x, y, tile = at_points(at)
+        result = np.zeros(x.shape, np.int64)
+        for axis in range(2):
+            own, other = seen_by(face, x, y, tile, axis)
+            meet = (read_list(beside, tile, np.maximum(own, 0)) == other[..., None]).any(-1)
+            result += (1 + axis) * ((own != other) & ~(meet & (own >= 0) & (other >= 0)))
+        return result
+
+
+def seen_by(face: np.ndarray, x: np.ndarray, y: np.ndarray, tile: np.ndarray, axis: int) -> list[np.ndarray]:
+    """The faces at pixels and at the next ones along an axis; beyond the border that of the pixel."""
+    of, (height, width) = tile if len(face) > 1 else np.zeros_like(tile), face.shape[1:]
+    return [
+        face[of, np.minimum(y + k * axis, height - 1), np.minimum(x + k * (1 - axis), width - 1)]
+        for k in (0, 1)
+    ]
+
+
+class PairEdges(Faces):
+    """Inputs (parted INT, face INT, and the lists faces IVEC3, neighbours IVEC3, vertex VEC4, corners IVEC3): IVEC4, the
+    edges that are seen between the centre of each pixel and that of the next one in the row (first two numbers) and in the
+    column: the face of the pixel's surface at the edge, -1 for the background, and
+
+        KINDS (1 + face of the other surface) + kind of the edge,
+
+    both -1 without an edge.  parted: ``Parted``.  face: the nearest one at every pixel.  neighbours:
+    ``EdgeList.neighbours``.  vertex: ``Projected.vertex``.  corners: the faces with one number for all copies of a vertex.
+    """
+
+    operations, fetches = 600.0, 40.0
+    zero_derivative = True
+    includes = ("face.glsl", "inner.glsl", "pairs.glsl")
+
+    @cached_property
+    def access(self):
+        return (Access.SAME_PIXEL,) + (Access.FETCH,) * 5
+
+    def infer(self):
+        parted, face, faces, neighbours, vertex, shared = self.inputs
+        self.check_lists(faces, vertex)
+        if [x.vtype for x in (parted, face, neighbours, shared)] != [INT, INT, IVEC3, IVEC3]:
+            raise self.fail("needs two INT images, and IVEC3 neighbours and corners of faces")
+        return IVEC4, Domain(face.size, common_batch(self))
+
+    def known_value(self, known):
+        return np.full(4, -1) if 0 in known and (np.asarray(known[0]) == 0).all() else None
+
+    @cached_property
+    def glsl(self) -> str:
+        depth = f"pairs_depth({self.fetch_corners('f', 2, 4)}, "
+        return f"""$y = ivec4(-1);
+float height = float($size.y);
+vec2 p = (vec2(pixel) + 0.5) / height;
+for (int axis = 0; axis < 2; ++axis) {{
+  if (($0 & 1 << axis) == 0) continue;
+  ivec2 next = pixel + ivec2(1 - axis, axis);
+  vec2 way = vec2(1 - axis, axis) / height;
+  // Of the surfaces of both pixels: the last face of a walk to the other pixel, the side there, -1 at the goal, its place
+  // and its depth; the depth at the own pixel; the face and the depth where the other surface ends.
+  ivec2 seen = ivec2($1(pixel, tile), $1(next, tile)), last = seen, side = ivec2(-1), beside = seen;
+  vec2 place = vec2(1.0, 0.0), end = vec2({FAR!r}), start = end, behind = end;
+  ivec3 edge = ivec3(-1);
+  int kind = {PASS};
+  bool passes = false;
+  float root = 0.0;
+  for (int n = 0; n < 6; ++n) {{
+    int s = n & 1;
+    if (n == 2) {{
+      if (side.x < 0 && last.x == seen.y || side.y < 0 && last.y == seen.x) break;
+      if (min(side.x, side.y) >= 0 && place.x <= place.y) {{
+        edge = ivec3(last, end.x <= end.y ? side.x : {OTHER_END} + side.y);
+        break;
+      }}
+    }} else if (n == 4) {{
+      if (side.y >= 0 && end.y < behind.x) {{ edge = ivec3(beside.x, last.y, {OTHER_END} + side.y); break; }}
+      if (side.x >= 0 && end.x < behind.y) {{ edge = ivec3(last.x, beside.y, side.x); break; }}
+      kind = end.x < 0.0 ? {OWN_CUT} : end.y < 0.0 ? {OTHER_CUT} : {PASS};
+      vec2 g = kind == {OWN_CUT} ? vec2(start.x, end.x)
+             : kind == {OTHER_CUT} ? vec2(-end.y, -start.y) : vec2(end.y - start.x, start.y - end.x);
+      if (!(g.x - g.y > {NOISE!r} && g.x >= 0.0 && g.y <= 0.0)) break;
+      root = g.x / (g.x - g.y);
+      passes = true;
+    }}
+    if ((n == 2 || n == 3) && side[1 - s] < 0) continue;
+    float from = float(s), to = n < 2 ? 1.0 - from : n < 4 ? place[1 - s] : root, when = 1.0;
+    int now = seen[s], before = -1, final = now, leaves = -1;
+    float facing = 0.0;
+    for (int k = 0; k < {STEPS} && now >= 0; ++k) {{
+      ivec3 f = $2(face_texel(now, $size2), tile);
+      float passed;
+      ivec2 found = inner_exit({self.fetch_corners("f", 2, 4)}, p + way * from, p + way * to, facing, passed);
+      if (found.x == 0) break;
+      final = now; leaves = found.y; when = passed;
+      if (leaves < 0) break;
+      int on = $3(face_texel(now, $size3), tile)[leaves];
+      if (on == before) break;
+      before = now; now = on;
+    }}
+    float reached = mix(from, to, when);
+    if (n < 2) {{ last[s] = final; side[s] = leaves; place[s] = reached; }} else beside[s] = final;
+    if (final < 0 || n > 3) continue;
+    ivec3 f = $2(face_texel(final, $size2), tile);
+    float depth = {depth}p + way * (n < 2 ? reached : to));
+    if (n < 2) end[s] = depth; else behind[s] = depth;
+    f = $2(face_texel(seen[s], $size2), tile);
+    if (n < 2) start[s] = {depth}p + way * from);
+  }}
+  if (passes) {{
+    edge = ivec3(beside, kind);
+    if (kind == {PASS}) {{
+      ivec3 a = $5(face_texel(max(beside.x, 0), $size5), tile), b = $5(face_texel(max(beside.y, 0), $size5), tile);
+      if (any(equal(a, b)) || any(equal(a, b.yzx)) || any(equal(a, b.zxy))) edge = ivec3(-1);
+    }}
+  }}
+  if (edge.z >= 0) {{ $y[2 * axis] = edge.x; $y[2 * axis + 1] = {KINDS} * (edge.y + 1) + edge.z; }}
+}}"""
+
+    def evaluate(self, at, parted, face, faces, neighbours, vertex, shared):
+        x, y, tile = at_points(at)
+        result = np.full((*x.shape, 4), -1, np.int64)
+        flags = np.broadcast_to(parted, x.shape)
+        for axis in range(2):
+            pairs = np.nonzero(flags & 1 << axis)
+            if len(pairs[0]):
+                spot = [c[pairs] for c in (x, y, tile)]
+                tables = faces, neighbours, vertex, shared
+                own, other, kind = _edges_between(face, spot, axis, tables)
+                result[(*pairs, 2 * axis)] = np.where(kind < 0, -1, own)
+                result[(*pairs, 2 * axis + 1)] = np.where(kind < 0, -1, KINDS * (other + 1) + kind)
+        return result
+
+
+def _edges_between(
+    face: np.ndarray, spot: Sequence[np.ndarray], axis: int, tables: tuple[np.ndarray, ...]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(own, other, kind) of the pairs of pixels (N,) along an axis; kind -1 for none."""
+    (x, y, tile), (faces, neighbours, vertex, shared) = spot, tables
+    height, count = face.shape[1], len(x)
+    p = (np.stack([x, y], axis=-1) + 0.5) / height
+    way = np.array([1 - axis, axis]) / height
+    seen = seen_by(face, x, y, tile, axis)
+
+    def walked(s: int, goal: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        own = np.where(there, seen[s], -1)
+        ends = walk(own, p + s * way, p + goal[:, None] * way, tile, faces, neighbours, vertex)
+        return np.where(ends[0] < 0, own, ends[0]), ends[1], s + (goal - s) * ends[2]
+
+    def depth(of: np.ndarray, place: np.ndarray) -> np.ndarray:
+        corner = read_list(faces, tile, np.maximum(of, 0))
+        v = np.stack([read_list(vertex, tile, corner[:, k]) for k in range(3)])
+        return np.where(of < 0, FAR, _depth(v, p + place[:, None] * way))
+
+    every, ends = np.ones(count, bool), np.zeros(count)
+    last, side, place = zip(*(walked(s, ends + 1 - s, every) for s in range(2)), strict=True)
+    end = [depth(last[s], place[s]) for s in range(2)]
+    start = [depth(seen[s], ends + s) for s in range(2)]
+    same = ((side[0] < 0) & (last[0] == seen[1])) | ((side[1] < 0) & (last[1] == seen[0]))
+    gap = (np.minimum(*side) >= 0) & (place[0] <= place[1])
+    beside = [walked(s, place[1 - s], side[1 - s] >= 0)[0] for s in range(2)]
+    behind = [np.where(side[1 - s] >= 0, depth(beside[s], place[1 - s]), FAR) for s in range(2)]
+    by_other = (side[1] >= 0) & (end[1] < behind[0])
+    by_own = (side[0] >= 0) & (end[0] < behind[1])
+    kind = np.where(end[0] < 0, OWN_CUT, np.where(end[1] < 0, OTHER_CUT, PASS))
+    g = [
+        np.choose(kind - PASS, [b - a, a, -b])
+        for a, b in zip((start[0], end[0]), (end[1], start[1]), strict=True)
+    ]
+    passes = (g[0] - g[1] > NOISE) & (g[0] >= 0) & (g[1] <= 0)
+    root = np.where(passes, g[0] / np.where(passes, g[0] - g[1], 1.0), 0.0)
+    met = [walked(s, root, passes)[0] for s in range(2)]
+    corner = [read_list(shared, tile, np.maximum(f, 0)) for f in met]
+    meet = (corner[0][:, :, None] == corner[1][:, None]).any((1, 2))
+    passes &= (kind != PASS) | ~meet
+    cases = [same, gap, by_other, by_own, passes]
+    edges = [
+        (-1, -1, -1),
+        (last[0], last[1], np.where(end[0] <= end[1], side[0], OTHER_END + side[1])),
+        (beside[0], last[1], OTHER_END + side[1]),
+        (last[0], beside[1], side[0]),
+        (met[0], met[1], kind),
+    ]
+    own, other, kind = (np.select(cases, [np.broadcast_to(e[k], count) for e in edges], -1) for k in range(3))
+    return own, other, kind
+
+
+def _depth(v: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """(N,): ``pairs_depth`` of corners (3, N, 4) at places (N, 2)."""
+    w, z = np.where(v[..., 2] < 0, v[..., 3], 1.0), v[..., 2]
+    u = v[..., :2] - w[..., None] * place
+    spans = np.stack([face_cross(u[(k + 1) % 3], u[(k + 2) % 3]) for k in range(3)])
+    area = (spans * w).sum(0)
+    depth = np.where(area == 0, z[0], (spans * z).sum(0) / np.where(area == 0, 1.0, area))
+    low = z.min(0)
+    return np.clip(depth, np.where(low < 0, -1.0, low), z.max(0))
+
+
+class ScaledGradient(Alias):
+    """Inputs (x, scale FLOAT): x. Its gradient by x is that of the output times the scale."""
+
+    def vjp(self, gy, i):
+        return gy * self.inputs[1] if i == 0 else None
+
+    def jvp(self, tangents):
+        return None if tangents[0] is None else tangents[0] * self.inputs[1]
+
+
+class MovedEdges(Alias):
+    """Inputs (picture, x FLOAT, y FLOAT, across, down): the picture. Its derivative by x is that of an edge x pixels from
+    the centre of a pixel on the way to the next one in the row, at which it jumps from right to left by ``across``; by y
+    likewise in the column, by ``down``.
+
+        dC(p) += (1 - x) across dx,    dC(p + 1) += x across dx
+
+    Differentiable in the picture, x and y, any number of times.
+    """
+
+    def infer(self):
+        kinds, kind = [v.vtype for v in self.inputs], self.inputs[0].vtype
+        if kinds != [kind, FLOAT, FLOAT, kind, kind]:
+            raise self.fail("needs a picture, two FLOAT images of places, and two of jumps like the picture")
+        return super().infer()
+
+    def vjp(self, gy, i):
+        if i == 0:
+            return gy
+        if i > 2:
+            return None
+        place, jump = self.inputs[i], self.inputs[i + 2]
+        following = F.shift(gy, -BOTH[i - 1][0], -BOTH[i - 1][1], "zero")
+        met = F.mix(gy, following, place)
+        return met * jump if gy.vtype is FLOAT else F.dot(met, jump)
+
+    def jvp(self, tangents):
+        parts = [] if tangents[0] is None else [tangents[0]]
+        for k, step in enumerate(BOTH):
+            moved = tangents[1 + k]
+            if moved is not None:
+                place, jump = self.inputs[1 + k], self.inputs[3 + k] * moved
+                parts += [jump * (1.0 - place), F.shift(jump * place, *step, "zero")]
+        return total(parts) if parts else None
+
+
+EDGES = Form("edges", edges_form, colours=True, exact_inside=True)
