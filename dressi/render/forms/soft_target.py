@@ -180,7 +180,7 @@ def outside_distance(masks: np.ndarray, margin: int = 0) -> np.ndarray:
         -outline_distances(mask, inside=False) if (mask >= 0.5).any() else np.full(mask.shape, np.inf)
         for mask in flat
     ]
-    return np.clip(np.stack(found) / masks.shape[-2], 0.0, 2.0).reshape(masks.shape)
+    return (np.clip(np.stack(found) / masks.shape[-2], 0.0, 2.0) + 0.0).reshape(masks.shape)  # no -0.0
 
 
 def soft_target(masks: np.ndarray, radius: float) -> np.ndarray:
