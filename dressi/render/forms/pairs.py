@@ -65,6 +65,8 @@ OWN_END, OTHER_END, PASS, OWN_CUT, OTHER_CUT = 0, 3, 6, 7, 8
 """Kinds of edges: a side of the face at the pixel (+ the corner opposite), of that at the neighbour, two faces that
 pass through each other, the near plane that cuts the face at the pixel, or that at the neighbour."""
 KINDS = 16
+FINE = 16
+"""Meshes with more faces than one in so many pixels are fine: pixels often show faces that are no neighbours."""
 NOISE = 1e-6
 """Depths that part by less than this from one pixel to the next are not told apart in single precision."""
 
@@ -182,9 +184,13 @@ def edges_form(mesh: DrawnMesh, *, edges: EdgeList | None = None) -> Edged:
     """
     edges = edges or edges_of(mesh)
     vertex = mesh.points.vertex
-    parted = Parted(mesh.face, joined(mesh, edges)).output
+    fine = mesh.face_count * FINE > mesh.size[0] * mesh.size[1]
+    parted = Parted(mesh.face, joined(mesh, edges), divides=not fine).output
     lists = mesh.faces, edges.neighbours, vertex, shared_corners(mesh, edges)
     both = PairEdges(parted, mesh.face, *lists).output
+    if fine:
+        # Most pairs that show different faces have no edge: what follows runs on those that have one.
+        both = F.select(F.equal(AnyEdge(both).output, 1), Stored(both).output, -1)
     pairs = tuple(
         pair_of(mesh, F.swizzle(both, part), step) for part, step in zip(("xy", "zw"), BOTH, strict=True)
     )
@@ -192,6 +198,23 @@ def edges_form(mesh: DrawnMesh, *, edges: EdgeList | None = None) -> Edged:
     result = Edged(hard, hard, mesh, pairs)
     there = [covered(face) for face in (mesh.face, *(f for pair in pairs for f in pair.faces))]
     return replace(result, silhouette=result.blend(there))
+
+
+class AnyEdge(PixelFunction):
+    """Input ``PairEdges``: INT, 1 where there is an edge beside or below the pixel."""
+
+    operations = 2.0
+    zero_derivative = True
+    footprint, quiet, divides = 1, 0, True
+    glsl = "int(max($0.y, $0.w) >= 0)"
+
+    def infer(self):
+        if self.inputs[0].vtype is not IVEC4:
+            raise self.fail("needs the IVEC4 image of PairEdges")
+        return INT, self.inputs[0].domain
+
+    def eval(self, edges):
+        return (np.maximum(edges[..., 1], edges[..., 3]) >= 0).astype(np.int64)
 
 
 def pair_of(mesh: DrawnMesh, edge: Variable, step: Step) -> Pair:
@@ -280,7 +303,9 @@ class Parted(PixelFunction):
 
     operations, fetches = 12.0, 5.0
     zero_derivative = True
-    footprint, quiet, divides = 1, 0, True
+    footprint, quiet = 1, 0
+    fields = ("divides",)
+    divides: bool
     includes = ("face.glsl",)
 
     @cached_property

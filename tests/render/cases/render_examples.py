@@ -220,11 +220,12 @@ def pair_example(kind: type[Function], batch: int) -> Example:
         )
         return Example(pairs.MovedEdges(picture, *places, *jumps).output, (picture,))
     found = edges.edge_list(table)
-    parted = pairs.Parted(face, pairs.joined(drawn, found)).output
+    parted = pairs.Parted(face, pairs.joined(drawn, found), divides=True).output
     if kind is pairs.Parted:
         return Example(parted)
     vertex = Variable(VEC4, clip.size, batch, data=images[1])
-    return Example(pairs.PairEdges(parted, face, drawn.faces, found.neighbours, vertex, drawn.faces).output)
+    between = pairs.PairEdges(parted, face, drawn.faces, found.neighbours, vertex, drawn.faces).output
+    return Example(pairs.AnyEdge(between).output if kind is pairs.AnyEdge else between)
 
 
 def stored_image(kind=storing.Stored) -> Example:
@@ -291,7 +292,7 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     around_edges.InnerFace: [inner_face],
     **{
         k: [lambda k=k: pair_example(k, 1), lambda k=k: pair_example(k, 2)]
-        for k in (pairs.Parted, pairs.PairEdges, pairs.MovedEdges, pairs.ScaledGradient)
+        for k in (pairs.Parted, pairs.PairEdges, pairs.AnyEdge, pairs.MovedEdges, pairs.ScaledGradient)
     },
     **{k: [lambda k=k: stored_image(k)] for k in (storing.Stored, storing.StoredGradient)},
     **{
