@@ -226,51 +226,52 @@ def pair_of(mesh: DrawnMesh, edge: Variable, step: Step) -> Pair:
         ((tuple(c / mesh.size[1] for c in s)) for s in (step, step[::-1])),
     )
 
-    def rise(place: Variable) -> Variable:
-        return _rise(mesh.points.smooth, mesh.faces, (own, other), kind, place)
-
-    start = rise(p)
-    fall, turn = (start - rise(p + F.constant(move)) for move in (way, across))
+    line = _line(mesh, (own, other), kind, p)
+    fall, turn = (-F.component(line, s.index(1)) / float(mesh.size[1]) for s in (step, step[::-1]))
     there = F.logical_and(found, F.not_equal(fall, 0.0))
     slope = F.select(there, fall, 1.0)
-    place = F.select(there, start / slope, 0.0)
+    place = F.select(there, line.z / slope, 0.0)
     weight = steepness(F.square(fall) / F.select(there, F.square(fall) + F.square(turn), 1.0))
     point = p + F.clamp(place) * F.constant(way)
     return Pair(step, there, (own, other), place, F.select(there, weight, 0.0), point)
 
 
-def _rise(
-    vertex: Variable, faces: Variable, sides: tuple[Variable, Variable], kind: Variable, place: Variable
-) -> Variable:
-    """FLOAT: a function that is affine on the screen and 0 on the edge between two faces (INT, -1 for none): twice the area
-    that a point spans with the side of a face, or the difference of the depths of two planes. Differentiable in vertex
-    (``Projected``)."""
+def _line(mesh: DrawnMesh, faces: tuple[Variable, Variable], kind: Variable, p: Variable) -> Variable:
+    """VEC3 (u, v, c): the edge between two faces (INT, -1 for none) is where u x + v y + c = 0, (x, y) on the screen relative
+    to p. It is twice the area that a point spans with the side of a face, or the difference of the depths of two planes.
+    Differentiable in position."""
     parts = [
-        _part(kind, place, covered(face), *(F.lookup(vertex, c) for c in corners(face, faces)), first=first)
-        for face, first in zip(sides, (OWN_END, OTHER_END), strict=True)
+        _part(
+            kind,
+            p,
+            covered(face),
+            *(F.lookup(mesh.points.smooth, c) for c in corners(face, mesh.faces)),
+            first=first,
+        )
+        for face, first in zip(faces, (OWN_END, OTHER_END), strict=True)
     ]
     return parts[0] + parts[1]
 
 
 @fused
 def _part(kind: Variable, p: Variable, there: Variable, *v: Variable, first: int) -> Variable:
-    """FLOAT: the share of a face in ``_rise``, by its corners (VEC4). first: the first kind of ends of this face."""
-    areas, area, z = _spanned(p, *v)
-    depth = F.dot(areas, z) / F.select(F.equal(area, 0.0), 1.0, area)
+    """VEC3: the share of a face in ``_line``, by its corners (VEC4). first: the first kind of ends of this face."""
+    rows, z = _relative(p, *v)
+    sides = [F.cross(rows[k - 1], rows[k - 2]) for k in range(3)]
+    area = F.dot(rows[0], sides[0])
+    plane = (sides[0] * z.x + sides[1] * z.y + sides[2] * z.z) / F.select(F.equal(area, 0.0), 1.0, area)
     sign, cut = (-1.0, OWN_CUT) if first == OWN_END else (1.0, OTHER_CUT)
-    part = F.select(F.equal(kind, PASS), sign * depth, F.select(F.equal(kind, cut), -sign * depth, 0.0))
+    part = F.select(F.equal(kind, PASS), plane * sign, F.select(F.equal(kind, cut), plane * -sign, 0.0))
     for k in range(3):
-        part = F.select(F.equal(kind, first + k), F.component(areas, k), part)
+        part = F.select(F.equal(kind, first + k), sides[k], part)
     return F.select(there, part, 0.0)
 
 
-def _spanned(p: Variable, *v: Variable) -> tuple[Variable, Variable, Variable]:
-    """The areas that a point spans with the sides of a face, VEC3; their sum by w, FLOAT; the depths of the corners."""
-    # Homogeneous, because corners nearer than the near plane have no place on the screen.
-    w, z = F.vec3(*(F.select(F.less(c.z, 0.0), c.w, 1.0) for c in v)), F.vec3(*(c.z for c in v))
-    x, y = (F.vec3(*(F.component(c, i) for c in v)) - w * F.component(p, i) for i in range(2))
-    areas = F.cross(y, x)
-    return areas, F.dot(areas, w), z
+def _relative(p: Variable, *v: Variable) -> tuple[list[Variable], Variable]:
+    """Homogeneous corners of a face relative to a place, VEC3 each, and their depths: corners nearer than the near plane have
+    no place on the screen."""
+    w = [F.select(F.less(c.z, 0.0), c.w, 1.0) for c in v]
+    return [F.vec3(c.xy - p * k, k) for c, k in zip(v, w, strict=True)], F.vec3(*(c.z for c in v))
 
 
 def steepness(x: Variable) -> Variable:
@@ -291,7 +292,8 @@ def joined(mesh: DrawnMesh, edges: EdgeList) -> Variable:
 @fused
 def _facing(*v: Variable) -> Variable:
     """FLOAT: the sign of the area of a face by its corners, VEC4; 0 where one is missing."""
-    _, area, _ = _spanned(F.constant((0.0, 0.0)), *v)
+    rows, _ = _relative(F.constant((0.0, 0.0)), *v)
+    area = F.dot(rows[0], F.cross(rows[2], rows[1]))
     there = F.logical_and(F.logical_and(present(v[0]), present(v[1])), present(v[2]))
     return F.select(there, F.sign(area), 0.0)
 
