@@ -49,7 +49,7 @@ the parts of a picture: for graphs of one's own
 
 losses and regularizers: scalars to minimise
     adjacency, bilaplacian_loss, charbonnier, cotangent, dirichlet_loss, edge_length_loss, l1, l2, laplacian_loss,
-    large_steps, normal_consistency, spread
+    large_steps, normal_consistency, pyramid, spread
 
 losses that see: structure and features of pictures, as graphs
     Features, load_features, multiscale_structural_similarity, perceptual, structural_similarity
@@ -137,6 +137,7 @@ if TYPE_CHECKING:
         l1,
         l2,
         multiscale_structural_similarity,
+        pyramid,
         structural_similarity,
     )
     from .objectives.metrics import chamfer, iou, psnr, ssim
@@ -208,7 +209,7 @@ __all__ = [
     "load_scene", "load_strands", "log_se3", "log_so3", "look_at", "matrix_to_axis_angle",
     "matrix_to_quaternion", "matrix_to_rotation_6d", "multiscale_structural_similarity", "normal_consistency",
     "orbit", "outside_distance", "perceptual", "poses", "primitives", "projection_from_fov",
-    "projection_matrix", "psnr", "quaternion_conjugate", "quaternion_multiply", "quaternion_rotate",
+    "projection_matrix", "psnr", "pyramid", "quaternion_conjugate", "quaternion_multiply", "quaternion_rotate",
     "quaternion_to_axis_angle", "quaternion_to_matrix", "rasterize_hard", "render", "render_turntable",
     "rigid", "ring", "rotation_6d_to_matrix", "rotation_and_translation", "save_mesh", "save_scene",
     "save_strands", "shift_principal", "soft_target", "spread", "srgb_to_linear", "ssim",

@@ -50,6 +50,7 @@ from ..surface.screen import (
     corners,
     covered,
     face_cross,
+    is_present,
     pixel_centres,
     present,
 )
@@ -65,6 +66,10 @@ OWN_END, OTHER_END, PASS, OWN_CUT, OTHER_CUT = 0, 3, 6, 7, 8
 """Kinds of edges: a side of the face at the pixel (+ the corner opposite), of that at the neighbour, two faces that
 pass through each other, the near plane that cuts the face at the pixel, or that at the neighbour."""
 KINDS = 16
+FOLDS = 6
+"""How many faces behind a fold are looked at, whether they reach farther."""
+FARTHER = 1e-3
+"""Pixels by which they have to: less may be rounding."""
 FINE = 16
 """Meshes with more faces than one in so many pixels are fine: pixels often show faces that are no neighbours."""
 NOISE = 1e-6
@@ -221,9 +226,9 @@ def pair_of(mesh: DrawnMesh, edge: Variable, step: Step) -> Pair:
     """The edge between each pixel and the one at ``step``, by its two numbers in ``PairEdges``, IVEC2."""
     found, own = covered(edge.y), edge.x
     other, kind = F.select(found, edge.y / KINDS - 1, -1), F.select(found, edge.y % KINDS, -1)
-    p, (way, across) = (
+    p, way = (
         pixel_centres(mesh.size),
-        ((tuple(c / mesh.size[1] for c in s)) for s in (step, step[::-1])),
+        tuple(c / mesh.size[1] for c in step),
     )
 
     line = _line(mesh, (own, other), kind, p)
@@ -435,6 +440,21 @@ for (int axis = 0; axis < 2; ++axis) {{
       if (on == before) break;
       before = now; now = on;
     }}
+    // Behind the fold the surface may come back and reach farther, but not as the one that the other pixel shows.
+    int folded = final, into = n < 2 && leaves >= 0 ? $3(face_texel(final, $size3), tile)[leaves] : -1;
+    ivec2 farthest = ivec2(final, leaves);
+    float far = when;
+    for (int k = 0; k < {FOLDS} && into >= 0; ++k) {{
+      ivec3 f = $2(face_texel(into, $size2), tile), sides = $3(face_texel(into, $size3), tile);
+      int entered = sides.x == folded ? 0 : sides.y == folded ? 1 : 2;
+      float passed;
+      int side = pairs_beyond({self.fetch_corners("f", 2, 4)}, p + way * from, p + way * to, entered, passed);
+      if (side < 0 || passed < far - 1.0) break;
+      if (passed >= 1.0 || into == seen[1 - s]) {{ farthest = ivec2(final, leaves); far = when; break; }}
+      if (passed > far + {FARTHER!r}) {{ farthest = ivec2(into, side); far = passed; }}
+      folded = into; into = sides[side];
+    }}
+    final = farthest.x; leaves = farthest.y; when = far;
     float reached = mix(from, to, when);
     if (n < 2) {{ last[s] = final; side[s] = leaves; place[s] = reached; }} else beside[s] = final;
     if (final < 0 || n > 3) continue;
@@ -479,9 +499,11 @@ def _edges_between(
     way = np.array([1 - axis, axis]) / height
     seen = seen_by(face, x, y, tile, axis)
 
-    def walked(s: int, goal: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def walked(s: int, goal: np.ndarray, there: np.ndarray, beyond: bool = False):
         own = np.where(there, seen[s], -1)
         ends = walk(own, p + s * way, p + goal[:, None] * way, tile, faces, neighbours, vertex)
+        if beyond:
+            ends = _beyond(*ends, seen[1 - s], p + s * way, way * (1 - 2 * s), tile, tables)
         return np.where(ends[0] < 0, own, ends[0]), ends[1], s + (goal - s) * ends[2]
 
     def depth(of: np.ndarray, place: np.ndarray) -> np.ndarray:
@@ -490,7 +512,7 @@ def _edges_between(
         return np.where(of < 0, FAR, _depth(v, p + place[:, None] * way))
 
     every, ends = np.ones(count, bool), np.zeros(count)
-    last, side, place = zip(*(walked(s, ends + 1 - s, every) for s in range(2)), strict=True)
+    last, side, place = zip(*(walked(s, ends + 1 - s, every, True) for s in range(2)), strict=True)
     end = [depth(last[s], place[s]) for s in range(2)]
     start = [depth(seen[s], ends + s) for s in range(2)]
     same = ((side[0] < 0) & (last[0] == seen[1])) | ((side[1] < 0) & (last[1] == seen[0]))
@@ -520,6 +542,42 @@ def _edges_between(
     ]
     own, other, kind = (np.select(cases, [np.broadcast_to(e[k], count) for e in edges], -1) for k in range(3))
     return own, other, kind
+
+
+def _beyond(
+    last: np.ndarray, side: np.ndarray, when: np.ndarray, other: np.ndarray, start: np.ndarray, way: np.ndarray,
+    tile: np.ndarray, tables: tuple[np.ndarray, ...],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """Ends of walks (``walk``), where the surface comes back behind a fold and reaches farther (``pairs_beyond``). other: what
+    the other pixel shows."""
+    faces, neighbours, vertex, _ = tables
+    far, each, folded = [last, side, when], np.arange(len(last)), last
+    into = np.where(
+        side >= 0, read_list(neighbours, tile, np.maximum(last, 0))[each, np.maximum(side, 0)], -1
+    )
+    for _ in range(FOLDS):
+        corner, sides = (read_list(table, tile, np.maximum(into, 0)) for table in (faces, neighbours))
+        v = np.stack([read_list(vertex, tile, corner[:, k]) for k in range(3)])
+        entered = np.where(sides[:, 0] == folded, 0, np.where(sides[:, 1] == folded, 1, 2))
+        there = (v[..., 2] >= 0).all(0) & is_present(v).all(0) & (into >= 0)
+        u = v[..., :2] - start
+        across = face_cross(np.broadcast_to(way, u.shape), u)
+        out, passed = np.full(len(last), -1), np.zeros(len(last))
+        for k in range(3):
+            above, below = across[(k + 1) % 3], across[(k + 2) % 3]
+            here = (out < 0) & (k != entered) & (above * below <= 0) & (above != below)
+            share = (above / np.where(above == below, 1.0, above - below))[:, None]
+            place = (1 - share) * u[(k + 1) % 3] + share * u[(k + 2) % 3]
+            passed = np.where(here, (place * way).sum(-1) / (way * way).sum(), passed)
+            out = np.where(here, k, out)
+        goes = there & (out >= 0) & (passed >= far[2] - 1)
+        meets = goes & ((passed >= 1) | (into == other))
+        goes &= ~meets
+        farther = goes & (passed > far[2] + FARTHER)
+        far = [np.where(farther, new, old) for new, old in zip((into, out, passed), far, strict=True)]
+        far = [np.where(meets, own, old) for own, old in zip((last, side, when), far, strict=True)]
+        folded, into = into, np.where(goes, sides[each, np.maximum(out, 0)], -1)
+    return far[0], far[1], far[2]
 
 
 def _depth(v: np.ndarray, place: np.ndarray) -> np.ndarray:

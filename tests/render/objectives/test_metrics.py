@@ -7,11 +7,18 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.ndimage import gaussian_filter
 
-from dressi import FLOAT, VEC3, InputError, Variable, gradient, networks
+from dressi import FLOAT, VEC3, F, InputError, Variable, gradient, networks
 from dressi.ad.check import check_gradient
 from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
-from dressi.render import charbonnier, multiscale_structural_similarity, primitives, structural_similarity
+from dressi.render import (
+    charbonnier,
+    l2,
+    multiscale_structural_similarity,
+    primitives,
+    pyramid,
+    structural_similarity,
+)
 from dressi.render.fit import FitOptions
 from dressi.render.fit.data.textures import LEAST_SIZE, LOSSES
 from dressi.render.objectives import metrics
@@ -333,3 +340,23 @@ def test_a_fit_takes_them_by_name():
     assert FitOptions(loss="ssim").loss == "ssim" and set(LEAST_SIZE) == set(LOSSES)
     with pytest.raises(InputError, match=r"--loss perceptual .* 12x12 .* --size 16"):
         FitOptions(loss="perceptual", size=(12, 12))
+
+
+def test_a_pyramid_is_the_mean_of_the_loss_over_its_levels():
+    rng = np.random.default_rng(3)
+    image, other, weight = (
+        Variable.of(rng.uniform(size=(12, 20, *k)), VEC3 if k else FLOAT, name=n)
+        for n, k in (("a", (3,)), ("b", (3,)), ("w", ()))
+    )
+    levels = [F.gaussian_pyramid(x, 2) for x in (image, other, weight)]
+    own, weighed = evaluate(
+        [pyramid(l2, 2)(image, other), pyramid(l2, 2)(image, other, weight, reduction="sum")]
+    )
+    each = evaluate([l2(a, b) for a, b, _ in zip(*levels, strict=True)])
+    assert np.isclose(own, np.mean(each))
+    each = evaluate([l2(a, b, w, "sum") for a, b, w in zip(*levels, strict=True)])
+    assert np.isclose(weighed, np.mean(each))
+    with pytest.raises(
+        InputError, match="a pyramid of 3 levels reaches beyond an image of 20x12; it can have 2"
+    ):
+        pyramid(l2, 3)(image, other)
