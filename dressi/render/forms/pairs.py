@@ -286,11 +286,13 @@ def steepness(x: Variable) -> Variable:
 
 
 def joined(mesh: DrawnMesh, edges: EdgeList) -> Variable:
-    """IVEC3 list like the faces: the neighbours of each face that are turned to the viewer as it is, else -1."""
+    """IVEC3 list like ``EdgeList.neighbours``: those of each face that are turned to the viewer as it is, else -1."""
     corner = [F.lookup(mesh.points.vertex, F.component(mesh.faces, k)) for k in range(3)]
     facing = _facing(*corner)
     beside = [F.component(edges.neighbours, k) for k in range(3)]
-    alike = [F.greater(F.lookup(facing, other) * facing, 0.0) for other in beside]
+    # The mesh may have more faces than are drawn, and the edges room for more.
+    own = F.lookup(facing, F.linear_index(edges.neighbours.size))
+    alike = [F.greater(F.lookup(facing, other) * own, 0.0) for other in beside]
     return F.ivec3(*(F.select(same, other, -1) for same, other in zip(alike, beside, strict=True)))
 
 

@@ -200,7 +200,7 @@ def draw_layers(form: Form, mesh: DrawnMesh, opaque: int, layers: int = 4, **opt
     """The picture of a mesh whose faces from number ``opaque`` on are transparent.
 
     form: one of ``LAYERED``; not that of faces, whose layers are soft faces already, each half transparent
-    along the edges that it shares with the next.  layers: of transparent faces, ``peel``.  options: of the
+    along the edges that it shares with the next, nor edges, which knows the nearest surface alone.  layers: of transparent faces, ``peel``.  options: of the
     form. Differentiable in the positions: through the surfaces, and as the form is through the silhouettes of
     every layer. Raises InputError.
     """
@@ -213,7 +213,4 @@ def check_layered(form: Form, node: str = "") -> None:
     if form not in LAYERED:
         able = ", ".join(f"'{other.name}'" for other in LAYERED)
         what = f"node '{node}' is transparent, and the" if node else "the"
-        raise InputError(
-            f"{what} {form.name} form draws no transparent surfaces, because its soft faces overlap along"
-            f" every edge of the mesh; take form={able}"
-        )
+        raise InputError(f"{what} {form.name} form draws no layers of transparent surfaces; take form={able}")

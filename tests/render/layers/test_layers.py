@@ -151,7 +151,7 @@ def test_gradient_is_the_central_difference_of_the_picture_drawn_again(form):
 
 
 def test_forms_that_draw_no_layers_say_so():
-    with pytest.raises(InputError, match="face form draws no transparent"):
+    with pytest.raises(InputError, match="face form draws no layers of transparent"):
         gc.drawn(SCENE, FACE, **RADIUS)
     with pytest.raises(InputError, match="leave out seams"):
         gc.drawn(SCENE, CONTOUR, **RADIUS, seams=True)
@@ -407,6 +407,10 @@ def test_moving_glass_is_antialiased():
     place = Variable(MAT4, name="place", data=np.eye(4)[None, None, None])
     assert drawn(nodes(to_world=place), form=None).form == "antialias"
     assert drawn(nodes(to_world=place), form=None, transparency="moments").form == "outer"
+    # Opaque faces are a part of the faces, and the edges are theirs.
+    outer, edges = (drawn(nodes(to_world=place), form=f, transparency="moments").colour for f in ("outer", "edges"))
+    inner, other = evaluate([outer, edges])
+    assert np.median(np.abs(inner - other)) < 1e-6
     # Parts of eight layers as one number of 32 bits; a constant that does not fit raises.
     assert drawn(nodes(to_world=place), form="antialias", transparency=8).colour.vtype is VEC3
 
