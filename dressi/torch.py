@@ -16,8 +16,8 @@ graphs: a function of Variables as a function of tensors
 
 The device is that of DRESSI_DEVICE, or the best one. Tensors lie on the CPU or on one device of CUDA, and
 results where they do. On the same GPU as dressi they do not pass through the host; elsewhere they do, with a
-warning. Where nvdiffrast differs: z/w has a gradient, too; any resolution will do; ``antialias`` draws
-silhouette edges, and so finds those of thin triangles.
+warning. Where nvdiffrast differs: z/w has a gradient, too; any resolution will do; ``antialias`` walks
+over the mesh to its silhouette, and so finds that of thin triangles.
 """
 
 from __future__ import annotations
@@ -353,8 +353,9 @@ def antialias_construct_topology_hash(tri: Tensor) -> TopologyHash:
     if found.dim() != 2 or found.shape[1] != 3 or found.dtype != torch.int32:
         given = spec_of(found)
         raise InputError(f"tri holds int32 and has the shape (T, 3), not {given.dtype} {given.shape}")
-    edges = topology(found if found.is_cuda else found.numpy())[0]
-    return TopologyHash(tri, int((edges[:, 2:] >= 0).any(1).sum()))
+    beside = topology(found if found.is_cuda else found.numpy())[0]
+    shared = int((beside >= 0).sum())
+    return TopologyHash(tri, 3 * len(found) - shared // 2)
 
 
 @RASTERIZE.describe()

@@ -17,8 +17,8 @@ from ..ad.graph.types import IVEC2, VEC4, Size, whole
 from ..ad.ops.image.draws import Fragment
 from ..errors import GraphError, InputError
 from ..render.core.lists import list_data
-from ..render.forms.antialias import antialias_form
 from ..render.forms.edges.edge_list import EdgeList, edge_list
+from ..render.forms.pairs import edges_form
 from ..render.surface.projection import finite
 from ..render.surface.screen import (
     Corners,
@@ -80,11 +80,10 @@ ANTIALIAS = Description(
         "tri": "as for ``rasterize``.",
     },
     "an array like color. Where an edge passes between two pixels, one takes some of the colour of the "
-    "other, as a whole. The gradient is exact as long as no edge passes the centre of a pixel. There the "
-    "picture jumps by half of the difference of two neighbouring colours of one surface, which no gradient "
-    "of whole colours has: over the rim of a shaded object the gradient of a loss is 0.95 to 1.22 of its "
-    "change with smooth colours, 0.54 to 1.32 with a fine texture. ``wrap`` of"
-    ' ``hard_soft_ras(form="antialias")`` takes the colours at the edge, does not jump, and gives 0.99 to 1.01.',
+    "other, as a whole. So this picture jumps where an edge passes the centre of a pixel in a shaded surface. "
+    "The gradient of pos has no such gaps: it is that of a picture of many samples a pixel, with the colours "
+    "at the edge extrapolated from the pixels on either side. Where colours change much from one pixel to the "
+    'next beside an outline, ``wrap`` of ``hard_soft_ras(form="edges")``, which shades the edges, is exact.',
     "color and pos",
 )
 
@@ -396,8 +395,8 @@ _kept: OrderedDict[Any, tuple[Callable[[], Any], tuple[Any, ...]]] = OrderedDict
 
 
 def topology(triangles: Any, vertices: int | None = None) -> tuple[Any, ...]:
-    """``edge_tables`` of triangles, with room for more edges, and ``spans`` for a number of vertices. Those
-    of the last few topologies are kept.
+    """``neighbours`` of triangles, and ``spans`` for a number of vertices. Those of the last few topologies are
+    kept.
 
     The host makes them, and they lie where the triangles do. A tensor of PyTorch is read once while it is not
     changed.
@@ -412,11 +411,7 @@ def topology(triangles: Any, vertices: int | None = None) -> tuple[Any, ...]:
     known, tables = _kept.get(key, (None, ()))
     if known is None or known() is not owner:
         values = values if owner is None else owner.cpu().numpy()
-        edges, neighbours = edge_tables(values)
-        room = with_room(edges)
-        if len(room) > len(edges):
-            room[len(edges) :, 2:] = -1  # no faces: never drawn
-        tables = (room, neighbours) if vertices is None else (room, neighbours, spans(values, vertices))
+        tables = (neighbours(values),) + (() if vertices is None else (spans(values, vertices),))
         if not isinstance(triangles, np.ndarray):
             tables = tuple(triangles.new_tensor(table) for table in tables)
         _kept[key] = (lambda: None) if owner is None else ref(owner), tables
@@ -426,14 +421,12 @@ def topology(triangles: Any, vertices: int | None = None) -> tuple[Any, ...]:
     return tables
 
 
-# Silhouettes of a picture blended between neighbouring pixels: the antialias form over given triangles.
+# Silhouettes of a picture blended between neighbouring pixels: the edges form over given triangles.
 
 
-def edge_tables(triangles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The edges (E, 4) of triangles (T, 3), and their neighbours (T, 3): ``EdgeList``. Raises InputError."""
-    edges = edge_list(triangles)
-    tables = list_data(edges.list)[: edges.count], list_data(edges.neighbours)[: len(triangles)]
-    return tables[0].astype(np.int32), tables[1].astype(np.int32)
+def neighbours(triangles: np.ndarray) -> np.ndarray:
+    """``EdgeList.neighbours`` of triangles, both (T, 3). Raises InputError."""
+    return list_data(edge_list(triangles).neighbours)[: len(triangles)].astype(np.int32)
 
 
 def spans(triangles: np.ndarray, count: int) -> np.ndarray:
@@ -465,16 +458,14 @@ def antialiased(
     rast: Variable,
     position: Variable,
     faces: Variable,
-    edges: Variable,
-    neighbours: Variable,
+    beside: Variable,
     spans: Variable | None = None,
 ) -> tuple[Variable, ...]:
-    """The pictures with their silhouettes blended. edges, neighbours: ``edge_tables``.  spans: of shared
-    positions of which each image shows a range. Differentiable in the colours and the positions."""
+    """The pictures with their silhouettes blended. beside: ``neighbours``.  spans: of shared positions of which
+    each image shows a range. Differentiable in the colours and the positions."""
     face, count = face_of(rast), faces.count or 0
     clip = to_vulkan(position if spans is None else of_each_image(position, spans, face))
     mesh = DrawnMesh(clip, faces, rast.size, count, seen=face)
-    # The form reads the edges and neighbours alone.
-    table = EdgeList(edges.count or 0, edges, edges, faces, neighbours, False)
-    form = antialias_form(mesh, edges=table, with_seams=False)
-    return tuple(form.antialias(colour) for colour in colours)
+    # The form reads the neighbours alone.
+    form = edges_form(mesh, edges=EdgeList(0, faces, faces, faces, beside, False))
+    return tuple(form.blend([colour], colour) for colour in colours)
