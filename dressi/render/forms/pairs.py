@@ -1,26 +1,32 @@
 """The edges form: what is seen between the centres of neighbouring pixels that show different faces.
 
-The derivative of a loss L of a picture C seen through pixels of finite size has two parts,
+The derivative of a loss L of a picture C, seen by pixels of finite size, has two parts,
 
-    dL = sum over pixels p of A(p) . dC(p)  +  sum over edges of the integral of A . (C_left - C_right) dn,
+    dL = sum over pixels p of A(p) . dC(p)  +  integral along edges of A . (C_left - C_right) dn,      A = dL/dC.
 
-A = dL/dC. The second is taken where rows and columns of pixel centres meet the edges that are seen. Let p and q be two
-neighbours in a row that show different faces, and x in [0, 1] the place of the edge between them. Then
+Edges are sampled where the rows and columns of pixel centres meet them. Let p and q be two neighbours in a row that
+show different faces, and x in [0, 1] the place of the edge between them. The second part is the sum over such pairs of
 
-    w A(x) . (C_p(x) - C_q(x)) dx,       A(x) = (1 - x) A(p) + x A(q),      w = n_x^2,
+    w A(x) . (C_p(x) - C_q(x)) dx,       A(x) = (1 - x) A(p) + x A(q),       w = s(n_x^2),
 
-is added, n the normal of the edge on the screen; for neighbours in a column w = n_y^2. So every edge counts once
-whatever its direction, and each pair by at most the way that the edge moves. C_p(x) and C_q(x) are the two surfaces at
-the edge itself. The picture has the same weights: the pixel whose centre is nearer to the edge takes the share
-w |1/2 - x| of the colour of the other one.
+n the normal of the edge on the screen, and likewise over neighbours in a column with w = s(n_y^2). C_p(x) and C_q(x) are
+the two surfaces at the edge itself. s rises smoothly from 0 to 1 and s(a) + s(1 - a) = 1, so that every edge counts once
+whatever its direction, and no pair by more than twice the way that its edge moves. (s(a) = a would do, but half of what
+edges nearly parallel to a row count would hang on few columns.)
 
-The edge is found by walks over the mesh from either centre to the other (``Walk``). A surface ends where its faces
-turn away or have no neighbour. The first end that lies in front of the other surface is the edge; where none does, the
-surfaces pass through each other or the near plane cuts one of them, and the edge is the zero of the difference of their
-depths. Ends need not be outlines: where two surfaces meet without sharing vertices there is an end, and nothing jumps.
+The picture has the same weights: of the two pixels the one whose centre is nearer to the edge takes the share
+w |1/2 - x| of the colour of the other one. In the first part every pixel counts once all the same: at the limb of a
+smooth body colours change like the root of the distance, and weights that grow with the distance lose 2 to 3 %.
 
-There is no radius: the reach of the derivative is that of the loss (``objectives.pyramid``). Parts of a mesh that cover no
-pixel centre are not seen. Colours that jump inside of a surface, such as those of flat faces, move without a derivative.
+Edges are found by walks over the mesh from either centre to the other (``PairEdges``). A surface ends where its faces turn
+away or have no neighbour, or farther where it comes back from behind its own fold. The end that lies in front of the other
+surface is the edge. Where none does, the surfaces pass through each other or the near plane cuts one of them, and the
+edge is the zero of the difference of their depths. So no outline has to be known beforehand: where two surfaces meet
+without sharing vertices there is an end too, and nothing jumps.
+
+There is no radius. The reach is that of the loss (``objectives.losses.pyramid``), and plain photographs are the target. Not
+seen are parts that cover no pixel centre (``samples=2``) and a third surface between two centres. What jumps inside of a
+surface, such as normals of flat faces, moves without a derivative.
 """
 
 from __future__ import annotations
@@ -251,11 +257,7 @@ def pair_of(mesh: DrawnMesh, edge: Variable, step: Step) -> Pair:
     """The edge between each pixel and the one at ``step``, by its two numbers in ``PairEdges``, IVEC2."""
     found, own = covered(edge.y), edge.x
     other, kind = F.select(found, edge.y / KINDS - 1, -1), F.select(found, edge.y % KINDS, -1)
-    p, way = (
-        pixel_centres(mesh.size),
-        tuple(c / mesh.size[1] for c in step),
-    )
-
+    p, way = pixel_centres(mesh.size), tuple(c / mesh.size[1] for c in step)
     line = _line(mesh, (own, other), kind, p)
     fall, turn = (-F.component(line, s.index(1)) / float(mesh.size[1]) for s in (step, step[::-1]))
     there = F.logical_and(found, F.not_equal(fall, 0.0))
