@@ -102,7 +102,7 @@ def _house() -> tuple[np.ndarray, np.ndarray]:
 def _star() -> tuple[np.ndarray, np.ndarray]:
     """A plate with seven points."""
     points, faces = _prism(_around(14) * np.where(np.arange(14) % 2, 0.35, 0.85)[:, None], 0.06)
-    return _turned(points, 0.3, 0.4), faces
+    return _turned(points, 0.3, 0.4) + (0.12, 0.05, 0.0), faces
 
 
 def _finned_tube() -> tuple[np.ndarray, np.ndarray]:

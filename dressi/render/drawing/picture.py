@@ -208,7 +208,7 @@ class Picture(OfVariables, Figures):
             picture = render(mesh, camera, positions=positions, form="edges")
             loss = pyramid(l2, 3)(picture.depth, measured) + pyramid(l2, 3)(picture.normal, normals)
 
-        The minimum lies within 0.02 pixels of the measured image. Compare images that are means over a pixel
+        The minimum lies within 0.03 pixels of the measured image. Compare images that are means over a pixel
         too, or leave out pixels at outlines: measured depths seldom are. The pyramid brings the reach; leave
         out its coarse levels, or the pyramid, for the last steps. With form="contour" a radius brings it. But
         measured images have no margins, and the minimum lies about 0.3 radii inside of the true contours.
