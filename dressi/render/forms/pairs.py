@@ -7,9 +7,10 @@ The derivative of a loss L of a picture C, seen by pixels of finite size, has tw
 Edges are sampled where the rows and columns of pixel centres meet them. Let p and q be two neighbours in a row that
 show different faces, and x in [0, 1] the place of the edge between them. The second part is the sum over such pairs of
 
-    w A(x) . (C_p(x) - C_q(x)) dx,       A(x) = (1 - x) A(p) + x A(q),       w = s(n_x^2),
+    w A(x) . (C_p(x) - C_q(x)) dx,       A(x) = (1 - a) A(p) + a A(q),       w = s(n_x^2),
 
-n the normal of the edge on the screen, and likewise over neighbours in a column with w = s(n_y^2). C_p(x) and C_q(x) are
+n the normal of the edge on the screen, a the part of the edge within the row that lies in q, and likewise over neighbours
+in a column with w = s(n_y^2). C_p(x) and C_q(x) are
 the two surfaces at the edge itself. s rises smoothly from 0 to 1 and s(a) + s(1 - a) = 1, so that every edge counts once
 whatever its direction, and no pair by more than twice the way that its edge moves. (s(a) = a would do, but half of what
 edges nearly parallel to a row count would hang on few columns.)
@@ -78,6 +79,9 @@ FARTHER = 1e-3
 """Pixels by which they have to: less may be rounding."""
 FINE = 16
 """Meshes with more faces than one in so many pixels are fine: pixels often show faces that are no neighbours."""
+UPRIGHT = 0.5
+"""Pixels: edges that cross a row within less are spread over as much. Where they pass from one pixel into the next their
+gradient would jump, and second derivatives would not tell how it changes."""
 NOISE = 1e-6
 """Depths that part by less than this from one pixel to the next are not told apart in single precision."""
 ALONG, MOST = 0.6, 2.5
@@ -102,6 +106,8 @@ class Pair(NamedTuple):
     """FLOAT: w, 0 without an edge. Differentiable in position, as the point."""
     point: Variable
     """VEC2: the place on the screen."""
+    part: Variable
+    """FLOAT in [0, 1]: of the edge within the row, how much lies in the next pixel."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +162,8 @@ class Edged(Silhouette):
                     for face, colour in zip(pair.faces, colours[1 + 2 * k : 3 + 2 * k], strict=True)
                 ]
             jumps.append(F.select(pair.found, (sides[0] - sides[1]) * pair.weight, 0.0))
-        return MovedEdges(shared, *(pair.place for pair in self.pairs), *jumps).output
+        parts = [pair.part for pair in self.pairs]
+        return MovedEdges(shared, *(pair.place for pair in self.pairs), *jumps, *parts).output
 
     def _extrapolated(self, picture: Variable, pair: Pair) -> list[Variable]:
         """The colours of both surfaces at the edge, each from its pixel and the next one behind that shows the same surface;
@@ -265,7 +272,9 @@ def pair_of(mesh: DrawnMesh, edge: Variable, step: Step) -> Pair:
     place = F.select(there, line.z / slope, 0.0)
     weight = steepness(F.square(fall) / F.select(there, F.square(fall) + F.square(turn), 1.0))
     point = p + F.clamp(place) * F.constant(way)
-    return Pair(step, there, (own, other), place, F.select(there, weight, 0.0), point)
+    tilt = F.maximum(F.select(there, F.abs(turn / slope), 1.0), UPRIGHT)
+    part = F.select(there, F.clamp(0.5 + (place - 0.5) / tilt), 0.0)
+    return Pair(step, there, (own, other), place, F.select(there, weight, 0.0), point, part)
 
 
 def _line(mesh: DrawnMesh, faces: tuple[Variable, Variable], kind: Variable, p: Variable) -> Variable:
@@ -631,19 +640,21 @@ class ScaledGradient(Alias):
 
 
 class MovedEdges(Alias):
-    """Inputs (picture, x FLOAT, y FLOAT, across, down): the picture. Its derivative by x is that of an edge x pixels from
-    the centre of a pixel on the way to the next one in the row, at which it jumps from right to left by ``across``; by y
-    likewise in the column, by ``down``.
+    """Inputs (picture, x FLOAT, y FLOAT, across, down, part of x FLOAT, part of y FLOAT): the picture. Its derivative by x is
+    that of an edge between a pixel and the next one in the row, at which it jumps from right to left by ``across``, and of
+    which a ``part`` lies in the next pixel; by y likewise in the column, by ``down``.
 
-        dC(p) += (1 - x) across dx,    dC(p + 1) += x across dx
+        dC(p) += (1 - part) across dx,    dC(p + 1) += part across dx
 
     Differentiable in the picture, x and y, any number of times.
     """
 
     def infer(self):
         kinds, kind = [v.vtype for v in self.inputs], self.inputs[0].vtype
-        if kinds != [kind, FLOAT, FLOAT, kind, kind]:
-            raise self.fail("needs a picture, two FLOAT images of places, and two of jumps like the picture")
+        if kinds != [kind, FLOAT, FLOAT, kind, kind, FLOAT, FLOAT]:
+            raise self.fail(
+                "needs a picture, two FLOAT images of places, two of jumps like the picture and two FLOAT of parts"
+            )
         return super().infer()
 
     def vjp(self, gy, i):
@@ -651,9 +662,9 @@ class MovedEdges(Alias):
             return gy
         if i > 2:
             return None
-        place, jump = self.inputs[i], self.inputs[i + 2]
+        part, jump = self.inputs[i + 4], self.inputs[i + 2]
         following = F.shift(gy, -BOTH[i - 1][0], -BOTH[i - 1][1], "zero")
-        met = F.mix(gy, following, place)
+        met = F.mix(gy, following, part)
         return met * jump if gy.vtype is FLOAT else F.dot(met, jump)
 
     def jvp(self, tangents):
@@ -661,8 +672,8 @@ class MovedEdges(Alias):
         for k, step in enumerate(BOTH):
             moved = tangents[1 + k]
             if moved is not None:
-                place, jump = self.inputs[1 + k], self.inputs[3 + k] * moved
-                parts += [jump * (1.0 - place), F.shift(jump * place, *step, "zero")]
+                part, jump = self.inputs[5 + k], self.inputs[3 + k] * moved
+                parts += [jump * (1.0 - part), F.shift(jump * part, *step, "zero")]
         return total(parts) if parts else None
 
 

@@ -218,7 +218,7 @@ def pair_example(kind: type[Function], batch: int) -> Example:
         picture, *jumps = (
             Variable(VEC3, SIZE, batch, data=rng.uniform(size=(batch, SIZE[1], SIZE[0], 3))) for _ in range(3)
         )
-        return Example(pairs.MovedEdges(picture, *places, *jumps).output, (picture,))
+        return Example(pairs.MovedEdges(picture, *places, *jumps, *places).output, (picture,))
     found = edges.edge_list(table)
     parted = pairs.Parted(face, pairs.joined(drawn, found), divides=True).output
     if kind is pairs.Parted:

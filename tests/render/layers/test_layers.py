@@ -408,7 +408,9 @@ def test_moving_glass_is_antialiased():
     assert drawn(nodes(to_world=place), form=None).form == "antialias"
     assert drawn(nodes(to_world=place), form=None, transparency="moments").form == "outer"
     # Opaque faces are a part of the faces, and the edges are theirs.
-    outer, edges = (drawn(nodes(to_world=place), form=f, transparency="moments").colour for f in ("outer", "edges"))
+    outer, edges = (
+        drawn(nodes(to_world=place), form=f, transparency="moments").colour for f in ("outer", "edges")
+    )
     inner, other = evaluate([outer, edges])
     assert np.median(np.abs(inner - other)) < 1e-6
     # Parts of eight layers as one number of 32 bits; a constant that does not fit raises.
