@@ -21,12 +21,11 @@ from dressi.ad.graph.traversal import topological_order
 from dressi.ad.graph.types import FLOAT, INT, IVEC3, VEC2, VEC3, list_values
 from dressi.ad.optim.schedules import exponential
 from dressi.ad.transform.simplify import simplify
-from dressi.render.forms import nearest
+from dressi.render.forms import soft_target as targets
 from dressi.render.forms.edges.edge_list import HIDDEN, edge_list, edge_sides
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
-from dressi.render.forms.nearest import nearest_outside
 from dressi.render.forms.outer import around_edges
-from dressi.render.forms.soft_target import falloff, outside_distance, soft_target
+from dressi.render.forms.soft_target import falloff, nearest_outside, outside_distance, soft_target
 from dressi.render.surface.screen import DrawnMesh, with_margin
 from dressi.vk.plan.core.substage import ScatterDraw
 from dressi.vk.plan.model.records import CPU
@@ -516,7 +515,7 @@ def test_the_nearest_pixels_are_those_of_scipy_with_and_without_its_package(monk
     monkeypatch.delitem(sys.modules, "scipy.ndimage")
     assert_array_equal(nearest_outside(mask), expected)
     assert "scipy.ndimage" not in sys.modules
-    monkeypatch.setattr("dressi.render.forms.nearest.PathFinder.find_spec", lambda *_: None)
-    nearest._compiled.cache_clear()
+    monkeypatch.setattr("dressi.render.forms.soft_target.PathFinder.find_spec", lambda *_: None)
+    targets._compiled.cache_clear()
     assert_array_equal(nearest_outside(mask), expected)
-    nearest._compiled.cache_clear()
+    targets._compiled.cache_clear()

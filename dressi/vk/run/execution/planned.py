@@ -12,6 +12,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,57 +29,44 @@ from ...plan.model.device import DeviceModel
 from ..host import cache as disk
 
 FOLDER = "plans"
+Given = tuple[Program, DeviceLimits, PlanOptions, DeviceModel, frozenset[Variable], bool, bool]
+"""What a plan is made from: with the model of the device, the leaves that change, and whether there are gates and
+whether every value is kept, as in ``build_plan``."""
 MOST = 64 << 20
 """Bytes of all plans together; those that were used last are kept."""
 LARGEST = 8 << 20
 """Bytes of one."""
 
 
-def anew(
-    program: Program,
-    limits: DeviceLimits,
-    options: PlanOptions,
-    cost: DeviceModel,
-    changing: frozenset[Variable],
-    gated: bool,
-    every: bool,
-) -> Plan:
+def anew(*given: *Given) -> Plan:
     """``build_plan`` of the same. Its module is slow to import, and kept plans do not need it."""
     from ...plan.compiler import build_plan
 
+    program, limits, options, cost, changing, gated, every = given
     plan = build_plan(program, limits, shader_text, options, cost, changing, gated=gated, every=every)
     if config.check:
-        _check(plan, (program, limits, options, cost, changing, gated, every))
+        _check(plan, given)
     return plan
 
 
-def planned(
-    program: Program,
-    limits: DeviceLimits,
-    options: PlanOptions,
-    cost: DeviceModel,
-    changing: frozenset[Variable],
-    gated: bool,
-    every: bool,
-) -> Plan:
+def planned(*given: *Given) -> Plan:
     """The plan that ``anew`` makes, from the cache if it is there. Raises PlanErrors."""
-    given = program, limits, options, cost, changing, gated, every
     if config.cache is None or config.debug >= 2 or config.check:
         return anew(*given)
     writer = Writer()
     try:
         name = f"{writer.digest(*given, sources())}.json"
-        objects = tuple(writer.objects)
-        plan = _kept(name, objects)
-        if plan is None:
-            plan = anew(*given)
+    except NotWritten:
+        return anew(*given)
+    plan = _kept(name, tuple(writer.objects))
+    if plan is None:
+        plan = anew(*given)
+        with suppress(NotWritten):
             text = writer.text(plan).encode()
             if len(text) <= LARGEST:
                 disk.save(FOLDER, name, text, durable=False)
                 disk.shrink(FOLDER, MOST)
-        return plan
-    except NotWritten:
-        return anew(*given)
+    return plan
 
 
 def _kept(name: str, objects: Sequence[Any]) -> Plan | None:
