@@ -49,6 +49,15 @@ class Silhouette(ABC):
     def blend(self, colours: Sequence[Variable], background: Like | None = None) -> Variable:
         """One image from the shaded ``surfaces``, a float image each, over a background (default: black)."""
 
+    def blend_codes(
+        self,
+        colours: Sequence[Variable],
+        code: Callable[[Variable], Variable],
+        background: Like | None = None,
+    ) -> Variable:
+        """``code`` of the blended image: light is mixed, and codes of the mixture, such as those of sRGB, are compared."""
+        return code(self.blend(colours, background))
+
 
 @dataclass(frozen=True, eq=False)
 class Form:

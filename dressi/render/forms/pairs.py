@@ -22,17 +22,18 @@ smooth body colours change like the root of the distance, and weights that grow 
 Edges are found by walks over the mesh from either centre to the other (``PairEdges``). A surface ends where its faces turn
 away or have no neighbour, or farther where it comes back from behind its own fold. The end that lies in front of the other
 surface is the edge. Where none does, the surfaces pass through each other or the near plane cuts one of them, and the
-edge is the zero of the difference of their depths. So no outline has to be known beforehand: where two surfaces meet
+edge is the zero of the difference of their depths. Behind an end a third surface may reach farther, as one ridge looks over
+another: it is known from pixels beside the pair, and its end counts. So no outline has to be known beforehand: where two surfaces meet
 without sharing vertices there is an end too, and nothing jumps.
 
 There is no radius. The reach is that of the loss (``objectives.losses.pyramid``), and plain photographs are the target. Not
-seen are parts that cover no pixel centre (``samples=2``) and a third surface between two centres. What jumps inside of a
-surface, such as normals of flat faces, moves without a derivative.
+seen are parts that cover no pixel centre (``samples=2``), and third surfaces that no pixel beside the pair shows either.
+What jumps inside of a surface, such as normals of flat faces, moves without a derivative.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -77,6 +78,12 @@ FOLDS = 6
 """How many faces behind a fold are looked at, whether they reach farther."""
 FARTHER = 1e-3
 """Pixels by which they have to: less may be rounding."""
+BESIDE = -1, 1, -2, 2
+"""Where the surface of one pixel ends before that of the other, a third one may reach farther. Pixels in so many rows (or
+columns) beside the pair are asked whether theirs does: at the outline of a mesh of a fit they know five of six that move
+the edge by more than a tenth of a pixel, those in the next rows alone two of three."""
+PAST = 1e-3
+"""Pixels past an end where a third surface has to be."""
 FINE = 16
 """Meshes with more faces than one in so many pixels are fine: pixels often show faces that are no neighbours."""
 UPRIGHT = 0.5
@@ -145,20 +152,31 @@ class Edged(Silhouette):
         Differentiable in the colours, positions and background. With one colour instead of five, those at edges are
         extrapolated from the pixels: less to shade, and exact where colours change evenly. Raises InputError.
         """
+        return self.blend_codes(colours, lambda colour: colour, background)
+
+    def blend_codes(
+        self,
+        colours: Sequence[Variable],
+        code: Callable[[Variable], Variable],
+        background: Like | None = None,
+    ) -> Variable:
+        """``code`` of the blended picture. Edges move by the difference of the codes on both sides, not by that of light times
+        the slope of the code at what they mix to: before black sRGB is steep, and an edge would count by how little of the
+        surface its pixel has."""
         if len(colours) not in (1, 5):
             raise InputError(
                 f"blending needs a colour of the surface, or of each of the five, not {len(colours)}"
             )
         far = 0.0 if background is None else background
         picture = F.select(self.hard, colours[0], far)
-        shared = self._shares.blend(picture)
+        shared, picture = code(self._shares.blend(picture)), code(picture)
         jumps = []
         for k, pair in enumerate(self.pairs):
             if len(colours) == 1:
                 sides = self._extrapolated(picture, pair)
             else:
                 sides = [
-                    F.select(covered(face), colour, far)
+                    code(F.select(covered(face), colour, far))
                     for face, colour in zip(pair.faces, colours[1 + 2 * k : 3 + 2 * k], strict=True)
                 ]
             jumps.append(F.select(pair.found, (sides[0] - sides[1]) * pair.weight, 0.0))
@@ -409,7 +427,7 @@ class PairEdges(Faces):
     ``EdgeList.neighbours``.  vertex: ``Projected.vertex``.  corners: the faces with one number for all copies of a vertex.
     """
 
-    operations, fetches = 600.0, 40.0
+    operations, fetches = 900.0, 75.0
     zero_derivative = True
     includes = ("face.glsl", "inner.glsl", "pairs.glsl")
 
@@ -442,11 +460,13 @@ for (int axis = 0; axis < 2; ++axis) {{
   ivec2 seen = ivec2($1(pixel, tile), $1(next, tile)), last = seen, side = ivec2(-1), beside = seen;
   vec2 place = vec2(1.0, 0.0), end = vec2({FAR!r}), start = end, behind = end;
   ivec3 edge = ivec3(-1);
-  int kind = {PASS};
+  int kind = {PASS}, near = -1, third = -1;
   bool passes = false;
   float root = 0.0;
-  for (int n = 0; n < 6; ++n) {{
-    int s = n & 1;
+  // 0 to 5: from s = 0 and 1 to the other pixel, to the end of the other surface, and to where both pass through each other.
+  // Then from pixels beside the pair to past the end of the surface s that ends in front of the other, and on from there.
+  for (int n = 0; n < {6 + 4 * len(BESIDE)}; ++n) {{
+    int s = n < 6 ? n & 1 : near;
     if (n == 2) {{
       if (side.x < 0 && last.x == seen.y || side.y < 0 && last.y == seen.x) break;
       if (min(side.x, side.y) >= 0 && place.x <= place.y) {{
@@ -454,8 +474,8 @@ for (int axis = 0; axis < 2; ++axis) {{
         break;
       }}
     }} else if (n == 4) {{
-      if (side.y >= 0 && end.y < behind.x) {{ edge = ivec3(beside.x, last.y, {OTHER_END} + side.y); break; }}
-      if (side.x >= 0 && end.x < behind.y) {{ edge = ivec3(last.x, beside.y, side.x); break; }}
+      near = side.y >= 0 && end.y < behind.x ? 1 : side.x >= 0 && end.x < behind.y ? 0 : -1;
+      if (near >= 0) {{ n = 5; continue; }}
       kind = end.x < 0.0 ? {OWN_CUT} : end.y < 0.0 ? {OTHER_CUT} : {PASS};
       vec2 g = kind == {OWN_CUT} ? vec2(start.x, end.x)
              : kind == {OTHER_CUT} ? vec2(-end.y, -start.y) : vec2(end.y - start.x, start.y - end.x);
@@ -464,13 +484,32 @@ for (int axis = 0; axis < 2; ++axis) {{
       passes = true;
     }}
     if ((n == 2 || n == 3) && side[1 - s] < 0) continue;
-    float from = float(s), to = n < 2 ? 1.0 - from : n < 4 ? place[1 - s] : root, when = 1.0;
-    int now = seen[s], before = -1, final = now, leaves = -1;
+    if (n == 6 && near < 0) break;
+    float from = float(s), to = n < 2 || n > 5 ? 1.0 - from : n < 4 ? place[1 - s] : root, when = 1.0;
+    int now = seen[s], before = -1, leaves = -1;
+    vec2 here = p + way * from, goal = p + way * to;
+    if (n > 5) {{
+      from = clamp(place[s] + {PAST!r} * (1.0 - 2.0 * from), 0.0, 1.0);
+      here = p + way * from;
+      now = third;
+      if ((n & 1) == 0) {{
+        const int rows[] = int[]{BESIDE};
+        int k = (n - 6) / 2;
+        ivec2 at = pixel + ivec2(1 - axis, axis) * (k & 1) + ivec2(axis, 1 - axis) * rows[k / 2];
+        goal = here;
+        here = (vec2(at) + 0.5) / height;
+        now = any(lessThan(at, ivec2(0))) || any(greaterThanEqual(at, $size)) ? -1 : $1(at, tile);
+        if (any(equal(ivec3(now), ivec3(seen, last[s])))) now = -1;
+        third = -1;
+      }}
+      if (now < 0) continue;
+    }}
+    int final = now;
     float facing = 0.0;
     for (int k = 0; k < {STEPS} && now >= 0; ++k) {{
       ivec3 f = $2(face_texel(now, $size2), tile);
       float passed;
-      ivec2 found = inner_exit({self.fetch_corners("f", 2, 4)}, p + way * from, p + way * to, facing, passed);
+      ivec2 found = inner_exit({self.fetch_corners("f", 2, 4)}, here, goal, facing, passed);
       if (found.x == 0) break;
       final = now; leaves = found.y; when = passed;
       if (leaves < 0) break;
@@ -494,6 +533,20 @@ for (int axis = 0; axis < 2; ++axis) {{
     }}
     final = farthest.x; leaves = farthest.y; when = far;
     float reached = mix(from, to, when);
+    if (n > 5) {{
+      if ((n & 1) == 0) third = facing != 0.0 && leaves < 0 ? final : -1;
+      else if (facing != 0.0 && leaves >= 0) {{
+        vec2 there = p + way * reached;
+        ivec3 f = $2(face_texel(final, $size2), tile);
+        float depth = {depth}there), other = {FAR!r};
+        if (beside[1 - s] >= 0) {{
+          f = $2(face_texel(beside[1 - s], $size2), tile);
+          other = {depth}there);
+        }}
+        if (depth < other) {{ last[s] = final; side[s] = leaves; place[s] = reached; }}
+      }}
+      continue;
+    }}
     if (n < 2) {{ last[s] = final; side[s] = leaves; place[s] = reached; }} else beside[s] = final;
     if (final < 0 || n > 3) continue;
     ivec3 f = $2(face_texel(final, $size2), tile);
@@ -502,6 +555,7 @@ for (int axis = 0; axis < 2; ++axis) {{
     f = $2(face_texel(seen[s], $size2), tile);
     if (n < 2) start[s] = {depth}p + way * from);
   }}
+  if (near >= 0) edge = near == 0 ? ivec3(last.x, beside.y, side.x) : ivec3(beside.x, last.y, {OTHER_END} + side.y);
   if (passes) {{
     edge = ivec3(beside, kind);
     if (kind == {PASS}) {{
@@ -559,6 +613,8 @@ def _edges_between(
     behind = [np.where(side[1 - s] >= 0, depth(beside[s], place[1 - s]), FAR) for s in range(2)]
     by_other = (side[1] >= 0) & (end[1] < behind[0])
     by_own = (side[0] >= 0) & (end[0] < behind[1])
+    near = np.where(same | gap, -1, np.where(by_other, 1, np.where(by_own, 0, -1)))
+    last, side = _reaching_farther(face, spot, axis, tables, near, (seen, last, side, place, beside), depth)
     kind = np.where(end[0] < 0, OWN_CUT, np.where(end[1] < 0, OTHER_CUT, PASS))
     g = [
         np.choose(kind - PASS, [b - a, a, -b])
@@ -580,6 +636,42 @@ def _edges_between(
     ]
     own, other, kind = (np.select(cases, [np.broadcast_to(e[k], count) for e in edges], -1) for k in range(3))
     return own, other, kind
+
+
+def _reaching_farther(
+    face: np.ndarray, spot: Sequence[np.ndarray], axis: int, tables: tuple[np.ndarray, ...], near: np.ndarray,
+    ends: Sequence[Sequence[np.ndarray]], depth: Callable[[np.ndarray, np.ndarray], np.ndarray],
+) -> tuple[Sequence[np.ndarray], Sequence[np.ndarray]]:  # fmt: skip
+    """(last, side) of ``ends`` (seen, last, side, place, beside), where a surface that a pixel ``BESIDE`` shows reaches farther
+    than the surface ``near``, which ends in front of the other; -1 for none."""
+    (x, y, tile), (faces, neighbours, vertex, _), height = spot, tables, face.shape[1]
+    p, way = (np.stack([x, y], axis=-1) + 0.5) / height, np.array([1 - axis, axis]) / height
+    own = np.maximum(near, 0)
+    seen, last, side, place, beside = (list(pair) for pair in ends)
+    final, leaves, reached = (np.where(own == 1, b, a) for a, b in (last, side, place))
+    other, goal = np.where(own == 1, beside[0], beside[1]), 1.0 - own
+    for across in BESIDE:
+        for along in range(2):
+            at = [x + (1 - axis) * along + axis * across, y + axis * along + (1 - axis) * across]
+            inside = (at[0] >= 0) & (at[0] < face.shape[2]) & (at[1] >= 0) & (at[1] < height)
+            of = tile if len(face) > 1 else np.zeros_like(tile)
+            third = face[of, np.clip(at[1], 0, height - 1), np.clip(at[0], 0, face.shape[2] - 1)]
+            known = (third == seen[0]) | (third == seen[1]) | (third == final)
+            third = np.where(inside & ~known & (near >= 0), third, -1)
+            past = np.clip(reached + PAST * (1 - 2 * own), 0, 1)
+            start = p + past[:, None] * way
+            found, left, _ = walk(
+                third, (np.stack(at, axis=-1) + 0.5) / height, start, tile, faces, neighbours, vertex
+            )
+            third = np.where(left < 0, found, -1)
+            found, left, when = walk(third, start, p + goal[:, None] * way, tile, faces, neighbours, vertex)
+            there = past + (goal - past) * when
+            better = (found >= 0) & (left >= 0) & (depth(found, there) < depth(other, there))
+            final, leaves = np.where(better, found, final), np.where(better, left, leaves)
+            reached = np.where(better, there, reached)
+    return [
+        [np.where(near == s, new, pair[s]) for s in range(2)] for pair, new in ((last, final), (side, leaves))
+    ]
 
 
 def _beyond(
