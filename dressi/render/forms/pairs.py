@@ -7,17 +7,16 @@ The derivative of a loss L of a picture C, seen by pixels of finite size, has tw
 Edges are sampled where the rows and columns of pixel centres meet them. Let p and q be two neighbours in a row that
 show different faces, and x in [0, 1] the place of the edge between them. The second part is the sum over such pairs of
 
-    w A(x) . (C_p(x) - C_q(x)) dx,       A(x) = (1 - a) A(p) + a A(q),       w = s(n_x^2),
+    w A(x) . (C_p(x) - C_q(x)) dx,       A(x) = (1 - a) A(p) + a A(q),
 
-n the normal of the edge on the screen, a the part of the edge within the row that lies in q, and likewise over neighbours
-in a column with w = s(n_y^2). C_p(x) and C_q(x) are
-the two surfaces at the edge itself. s rises smoothly from 0 to 1 and s(a) + s(1 - a) = 1, so that every edge counts once
-whatever its direction, and no pair by more than twice the way that its edge moves. (s(a) = a would do, but half of what
-edges nearly parallel to a row count would hang on few columns.)
+w the length of the edge that the pair stands for, measured along the column, dx the motion of its middle, a the part of it that
+lies in q, and likewise over neighbours in a column. C_p(x) and C_q(x) are the two surfaces at the edge itself. An edge crosses
+rows and columns by turns; half of the way between two such places, or the way to the corner between them, belongs to each
+(``cells``). So lengths add up whatever the direction, and corners of outlines count where they are.
 
-The picture has the same weights: of the two pixels the one whose centre is nearer to the edge takes the share
-w |1/2 - x| of the colour of the other one. In the first part every pixel counts once all the same: at the limb of a
-smooth body colours change like the root of the distance, and weights that grow with the distance lose 2 to 3 %.
+In the picture, a pixel shows the colours of its neighbours on the areas beyond the same edges: the coverage is exact but for
+what the pairs do not see. In the first part every pixel counts once all the same: at the limb of a smooth body colours change
+like the root of the distance, and weights that grow with the distance lose 2 to 3 %.
 
 Edges are found by walks over the mesh from either centre to the other (``PairEdges``). A surface ends where its faces turn
 away or have no neighbour, or farther where it comes back from behind its own fold. The end that lies in front of the other
@@ -27,8 +26,9 @@ another: it is known from pixels beside the pair, and its end counts. So no outl
 without sharing vertices there is an end too, and nothing jumps.
 
 There is no radius. The reach is that of the loss (``objectives.losses.pyramid``), and plain photographs are the target. Not
-seen are parts that cover no pixel centre (``samples=2``), and third surfaces that no pixel beside the pair shows either.
-What jumps inside of a surface, such as normals of flat faces, moves without a derivative.
+seen is a third surface between two centres that no pixel beside the pair shows either; half as much with twice the pixels (a
+picture of twice the size, averaged). What jumps inside of a surface, such as normals of flat faces, moves without a
+derivative.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ from ..surface.screen import (
     pixel_centres,
     present,
 )
+from .cells import STEEPEST, Extents, Given, Taken
 from .edges.around_edges import STEPS, Stored, walk
 from .edges.edge_list import EdgeList, edges_of, shared_corners
 from .edges.seams import DOWN, RIGHT, Step
@@ -109,12 +110,14 @@ class Pair(NamedTuple):
     """INT: the faces at the edge, of the surface that the pixel shows and of that of the next one; -1 for none."""
     place: Variable
     """FLOAT: x; 0 without an edge. Differentiable in position."""
+    moved: Variable
+    """FLOAT: x of the middle of the edge, which may lie off the row. Differentiable in position."""
     weight: Variable
-    """FLOAT: w, 0 without an edge. Differentiable in position, as the point."""
+    """FLOAT: w, 0 without an edge; no derivative."""
     point: Variable
-    """VEC2: the place on the screen."""
+    """VEC2: x on the screen. Differentiable in position."""
     part: Variable
-    """FLOAT in [0, 1]: of the edge within the row, how much lies in the next pixel."""
+    """FLOAT in [0, 1]: a."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +126,7 @@ class Edged(Silhouette):
 
     pairs: tuple[Pair, ...]
     """To the right and below."""
+    _shares: Shares
 
     @cached_property
     def surfaces(self) -> tuple[Surface, ...]:
@@ -134,10 +138,6 @@ class Edged(Silhouette):
         # pixels give and take: close to an outline colours change fast, and the shares grow with the distance to it.
         own = replace(own, weights=ScaledGradient(own.weights, self._shares.whole).output)
         return (own, *beside)
-
-    @cached_property
-    def _shares(self) -> Shares:
-        return Shares.of(self.pairs)
 
     def _at_edge(self, pair: Pair, face: Variable) -> Surface:
         mesh = self.mesh
@@ -181,7 +181,7 @@ class Edged(Silhouette):
                 ]
             jumps.append(F.select(pair.found, (sides[0] - sides[1]) * pair.weight, 0.0))
         parts = [pair.part for pair in self.pairs]
-        return MovedEdges(shared, *(pair.place for pair in self.pairs), *jumps, *parts).output
+        return MovedEdges(shared, *(pair.moved for pair in self.pairs), *jumps, *parts).output
 
     def _extrapolated(self, picture: Variable, pair: Pair) -> list[Variable]:
         """The colours of both surfaces at the edge, each from its pixel and the next one behind that shows the same surface;
@@ -214,17 +214,15 @@ class Shares(NamedTuple):
     """FLOAT: 1 / the sum of all shares of the pixel's colour in the picture."""
 
     @classmethod
-    def of(cls, pairs: Sequence[Pair]) -> Shares:
-        shares = [F.select(p.found, (0.5 - p.place) * p.weight, 0.0) for p in pairs]
-        both = Stored(F.stop_gradient(F.vec2(*shares))).output
-        total, near, taken = F.constant(0.0), F.constant(0.0), []
-        for k, pair in enumerate(pairs):
-            before = F.component(F.shift(both, *pair.step, "zero"), k)
-            for value, side in ((F.component(both, k), -1), (-before, 1)):
-                taken.append((F.maximum(value, 0.0), pair.step[0] * side, pair.step[1] * side))
-                total, near = total + value, F.logical_or(near, F.not_equal(value, 0.0))
-        more = Stored(F.select(near, 1.0 / F.maximum(1.0 - total, 0.25) - 1.0, 0.0)).output
-        return cls(near, tuple(taken), 1.0 + more)
+    def of(cls, lines: Variable) -> Shares:
+        """By the input of ``Cells``."""
+        both, given = Taken(lines).output, Given(lines).output
+        taken = [F.component(both, k) for k in range(4)]
+        total = taken[0] + taken[1] + taken[2] + taken[3]
+        near = F.logical_or(F.greater(total, 0.0), F.greater(given, 0.0))
+        more = Stored(F.select(near, 1.0 / F.maximum(1.0 - total + given, 0.25) - 1.0, 0.0)).output
+        steps = (-1, 0), (1, 0), (0, -1), (0, 1)
+        return cls(near, tuple((share, *step) for share, step in zip(taken, steps, strict=True)), 1.0 + more)
 
     def blend(self, picture: Variable) -> Variable:
         """The picture with the shares of the neighbours' colours. Differentiable in the picture alone."""
@@ -252,11 +250,17 @@ def edges_form(mesh: DrawnMesh, *, edges: EdgeList | None = None) -> Edged:
     if fine:
         # Most pairs that show different faces have no edge: what follows runs on those that have one.
         both = F.select(F.equal(AnyEdge(both).output, 1), Stored(both).output, -1)
+    lines = [
+        line_of(mesh, F.swizzle(both, part), step) for part, step in zip(("xy", "zw"), BOTH, strict=True)
+    ]
+    stored = Stored(F.stop_gradient(F.vec4(*(x for line in lines for x in line.drawn)))).output
+    extents = Extents(stored).output
     pairs = tuple(
-        pair_of(mesh, F.swizzle(both, part), step) for part, step in zip(("xy", "zw"), BOTH, strict=True)
+        pair_of(mesh, line, step, F.swizzle(extents, part))
+        for line, part, step in zip(lines, ("xy", "zw"), BOTH, strict=True)
     )
     hard = covered(mesh.face)
-    result = Edged(hard, hard, mesh, pairs)
+    result = Edged(hard, hard, mesh, pairs, Shares.of(stored))
     there = [covered(face) for face in (mesh.face, *(f for pair in pairs for f in pair.faces))]
     return replace(result, silhouette=result.blend(there))
 
@@ -278,21 +282,51 @@ class AnyEdge(PixelFunction):
         return (np.maximum(edges[..., 1], edges[..., 3]) >= 0).astype(np.int64)
 
 
-def pair_of(mesh: DrawnMesh, edge: Variable, step: Step) -> Pair:
-    """The edge between each pixel and the one at ``step``, by its two numbers in ``PairEdges``, IVEC2."""
+class Line(NamedTuple):
+    """The line on the screen on which the edge between each pixel and the next one along an axis lies."""
+
+    found: Variable
+    faces: tuple[Variable, Variable]
+    coefficients: Variable
+    """VEC3, as of ``_line``."""
+    fall: Variable
+    """FLOAT: how the line's function falls per pixel from the pixel to the next one; 1 where none is found."""
+    turn: Variable
+    """FLOAT: likewise along the other axis, 0."""
+
+    @property
+    def place(self) -> Variable:
+        """FLOAT: pixels from the centre of the pixel; 0 where none is found."""
+        return F.select(self.found, self.coefficients.z / self.fall, 0.0)
+
+    @property
+    def drawn(self) -> tuple[Variable, Variable]:
+        """The input of ``Cells``."""
+        slope = F.clamp(-self.turn / self.fall, -STEEPEST, STEEPEST)
+        return F.select(self.found, F.clamp(self.place), -1.0), F.select(self.found, slope, 0.0)
+
+
+def line_of(mesh: DrawnMesh, edge: Variable, step: Step) -> Line:
+    """The line of an edge by its two numbers in ``PairEdges``, IVEC2. Differentiable in position."""
     found, own = covered(edge.y), edge.x
     other, kind = F.select(found, edge.y / KINDS - 1, -1), F.select(found, edge.y % KINDS, -1)
-    p, way = pixel_centres(mesh.size), tuple(c / mesh.size[1] for c in step)
-    line = _line(mesh, (own, other), kind, p)
+    line = _line(mesh, (own, other), kind, pixel_centres(mesh.size))
     fall, turn = (-F.component(line, s.index(1)) / float(mesh.size[1]) for s in (step, step[::-1]))
     there = F.logical_and(found, F.not_equal(fall, 0.0))
-    slope = F.select(there, fall, 1.0)
-    place = F.select(there, line.z / slope, 0.0)
-    weight = steepness(F.square(fall) / F.select(there, F.square(fall) + F.square(turn), 1.0))
-    point = p + F.clamp(place) * F.constant(way)
-    tilt = F.maximum(F.select(there, F.abs(turn / slope), 1.0), UPRIGHT)
-    part = F.select(there, F.clamp(0.5 + (place - 0.5) / tilt), 0.0)
-    return Pair(step, there, (own, other), place, F.select(there, weight, 0.0), point, part)
+    return Line(there, (own, other), line, F.select(there, fall, 1.0), F.select(there, turn, 0.0))
+
+
+def pair_of(mesh: DrawnMesh, line: Line, step: Step, extents: Variable) -> Pair:
+    """The edge between each pixel and the one at ``step``. extents: VEC2, of ``Extents``."""
+    place, below, above = line.place, extents.x, extents.y
+    weight = below + above
+    # The middle of the edge moves like the whole of it.
+    middle = F.stop_gradient((below - above) / 2.0)
+    moved = F.select(line.found, place - line.turn / line.fall * middle, 0.0)
+    point = pixel_centres(mesh.size) + F.clamp(place) * F.constant(tuple(c / mesh.size[1] for c in step))
+    tilt = F.maximum(F.abs(line.turn / line.fall), UPRIGHT)
+    part = F.select(line.found, F.clamp(0.5 + (moved - 0.5) / tilt), 0.0)
+    return Pair(step, line.found, line.faces, place, moved, F.select(line.found, weight, 0.0), point, part)
 
 
 def _line(mesh: DrawnMesh, faces: tuple[Variable, Variable], kind: Variable, p: Variable) -> Variable:
@@ -331,12 +365,6 @@ def _relative(p: Variable, *v: Variable) -> tuple[list[Variable], Variable]:
     no place on the screen."""
     w = [F.select(F.less(c.z, 0.0), c.w, 1.0) for c in v]
     return [F.vec3(c.xy - p * k, k) for c, k in zip(v, w, strict=True)], F.vec3(*(c.z for c in v))
-
-
-def steepness(x: Variable) -> Variable:
-    """FLOAT: w of x = n_x^2; 0 below 1/4, 1 above 3/4, and w(x) + w(1 - x) = 1."""
-    x = F.clamp(2.0 * x - 0.5)
-    return F.square(x) * (3.0 - 2.0 * x)
 
 
 def joined(mesh: DrawnMesh, edges: EdgeList) -> Variable:

@@ -15,8 +15,8 @@ from dressi.ad.transform.fused import Whole
 from dressi.render.cameras import Camera
 from dressi.render.core.lists import list_leaf
 from dressi.render.drawing import point
+from dressi.render.forms import cells, pairs, passings
 from dressi.render.forms import face as face_form
-from dressi.render.forms import pairs, passings
 from dressi.render.forms.edges import around_edges, edge_list, seams
 from dressi.render.forms.edges import around_edges as storing
 from dressi.render.forms.edges import edge_list as edge_sides
@@ -228,6 +228,17 @@ def pair_example(kind: type[Function], batch: int) -> Example:
     return Example(pairs.AnyEdge(between).output if kind is pairs.AnyEdge else between)
 
 
+def cells_example(kind: type[Function], batch: int) -> Example:
+    """Edges everywhere, so that one, two, three and four meet between centres, at any angle; straight ones in the second."""
+    rng = np.random.default_rng(batch)
+    shape = (batch, SIZE[1], SIZE[0])
+    place = np.where(rng.uniform(size=(2, *shape)) < 0.6, rng.uniform(size=(2, *shape)), -1)
+    slope = np.where(place < 0, 0.0, np.tan(rng.uniform(-1.55, 1.55, (2, *shape))))
+    lines = np.stack([place[0], slope[0], place[1], slope[1]], axis=-1)
+    lines[1:, ..., :2], lines[1:, ..., 2:] = (0.3, 0.0), (-1.0, 0.0)
+    return Example(kind(Variable(VEC4, SIZE, batch, data=lines.astype(np.float32))).output)
+
+
 def stored_image(kind=storing.Stored) -> Example:
     image = Variable(VEC3, SIZE, 2, data=np.random.default_rng(1).uniform(size=(2, SIZE[1], SIZE[0], 3)))
     return Example(kind(image * 2.0).output, (image,))
@@ -293,6 +304,10 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     **{
         k: [lambda k=k: pair_example(k, 1), lambda k=k: pair_example(k, 2)]
         for k in (pairs.Parted, pairs.PairEdges, pairs.AnyEdge, pairs.MovedEdges, pairs.ScaledGradient)
+    },
+    **{
+        k: [lambda k=k: cells_example(k, 1), lambda k=k: cells_example(k, 2)]
+        for k in (cells.Extents, cells.Taken, cells.Given)
     },
     **{k: [lambda k=k: stored_image(k)] for k in (storing.Stored, storing.StoredGradient)},
     **{
