@@ -11,7 +11,7 @@ from dressi.render import PointGeometry, draw_strands, primitives, render, ring
 from dressi.vk.plan import compiler
 from dressi.vk.plan.core.limits import profile
 from dressi.vk.plan.core.options import DEFAULT, PlanOptions
-from dressi.vk.plan.core.substage import ComputeSum, FaceSums, ListFaces, ScatterDraw
+from dressi.vk.plan.core.substage import ComputeSum, FaceSums
 from dressi.vk.plan.execution.plan import Plan
 from dressi.vk.plan.model.device import DeviceModel
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE, DESKTOP, INTEGRATED, TILER
@@ -40,15 +40,6 @@ def plan(program: Program, model: DeviceModel, options: PlanOptions = DEFAULT) -
 
 def kinds(found: Plan) -> set[type]:
     return {type(s.work) for s in found.step.sub_stages}
-
-
-def test_scatters_are_drawn_where_that_is_faster():
-    """On CPU drivers a dispatch over the blocks of a silhouette takes a fifth to a half of the time of its quads, which are small:
-    whole blocks of pixels are shaded for them."""
-    program = silhouette(256)
-    assert {ScatterDraw, ListFaces} <= kinds(plan(silhouette(128), TILER))
-    for model in (CPU, DATA_CENTRE):
-        assert ScatterDraw not in kinds(plan(program, model))
 
 
 @pytest.mark.parametrize("model", [CPU, DESKTOP, DATA_CENTRE, INTEGRATED, TILER], ids=lambda m: m.name)

@@ -75,7 +75,7 @@ from .model.device import DeviceModel
 from .model.records import CPU
 from .passes.active_blocks import run_on_active_blocks
 from .passes.choose_lowering import choose_lowering, split_overflow, subpasses_where_possible
-from .passes.draws import compact_live_faces, draw_scatters, rasterize_in_compute
+from .passes.draws import compact_live_faces, rasterize_in_compute
 from .passes.fusion import fuse_epilogues, fuse_horizontally
 from .passes.join import join_dispatches
 from .passes.pack import DoesNotFit, one_function_each, one_sub_stage_each, pack_functions, pack_stages
@@ -95,7 +95,6 @@ PASSES: tuple[Pass, ...] = (
     split_overflow,  # on tilers: more attachments than a subpass has become several subpasses
     fuse_horizontally,  # work on single texels joins a larger dispatch
     compact_live_faces,  # a raster with a mask draws the live faces only
-    draw_scatters,  # a scatter under a raster draws its primitives again
     run_on_active_blocks,  # sparse tiling: blocks where a raster hit nothing are skipped
     rasterize_in_compute,  # rasters and sums over fragments by dispatches
     fuse_epilogues,  # a scatter does the work of the only reader of its table
@@ -156,9 +155,7 @@ _LEFT_OUT = (
 OPTIONAL = frozenset(each.__name__ for each in _LEFT_OUT)
 """The names that ``PlanOptions.without`` may have."""
 
-TOGETHER = frozenset(
-    (compact_live_faces, draw_scatters, run_on_active_blocks, fuse_contractions, stage_operands)
-)
+TOGETHER = frozenset((compact_live_faces, run_on_active_blocks, fuse_contractions, stage_operands))
 """Consecutive passes that are accepted or rejected together. One of them may pay only with the list of
 another, and contractions that share a dispatch are not staged."""
 

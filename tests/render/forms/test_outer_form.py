@@ -12,24 +12,19 @@ import scipy
 import soft_cases as sc
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dressi import DressiAD, F, InputError, PlanOptions, adam, gradient
+from dressi import DressiAD, F, InputError, adam, gradient
 from dressi.ad.check import check_gradient
 from dressi.ad.graph import Variable, as_variable
 from dressi.ad.graph.evaluation import evaluate
-from dressi.ad.graph.program import Program
 from dressi.ad.graph.traversal import topological_order
 from dressi.ad.graph.types import FLOAT, INT, IVEC3, VEC2, VEC3, list_values
 from dressi.ad.optim.schedules import exponential
-from dressi.ad.transform.simplify import simplify
 from dressi.render.forms import soft_target as targets
 from dressi.render.forms.edges.edge_list import HIDDEN, edge_list, edge_sides
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.forms.outer import around_edges
 from dressi.render.forms.soft_target import falloff, nearest_outside, outside_distance, soft_target
 from dressi.render.surface.screen import DrawnMesh, with_margin
-from dressi.vk.plan.core.substage import ScatterDraw
-from dressi.vk.plan.model.records import CPU
-from dressi.vk.run.execution.executor import VulkanExecutor
 
 CASES = oc.cases()
 
@@ -369,27 +364,6 @@ def test_gradient_repeats_bit_for_bit(run):
     position, drawn = oc.outer(CASES["torus"])
     first, second = (run([drawn.silhouette, *oc.slopes(position, drawn)]) for _ in range(2))
     assert first[1].any() and all((a == b).all() for a, b in zip(first, second, strict=True))
-
-
-@pytest.mark.one_driver
-def test_the_gradient_visits_the_band_alone(device, monkeypatch):
-    """Where no edge is near nothing is scattered, and the planner can see it; the numbers are those of all pixels.
-
-    Also where the image itself is wanted: it is made apart.
-    """
-    monkeypatch.setattr("dressi.vk.plan.passes.draws.PIXELS_PER_VERTEX", 0)  # worth it even on small images
-    position, drawn = oc.outer(CASES["torus"])
-    slope, image = oc.slopes(position, drawn)[0], drawn.silhouette
-    found = []
-    for draws, outputs in ((True, {}), (True, {"image": image}), (False, {"image": image})):
-        program = simplify(Program({"slope": slope, **outputs}))
-        options = PlanOptions(without=() if draws else ("draw_scatters",))
-        with VulkanExecutor(program, device, options=options, cost=CPU) as executor:  # it draws
-            bounded = [s for s in executor.plan.sub_stages if isinstance(s.work, ScatterDraw)]
-            assert len(bounded) == (device.limits.fragment_atomics and draws)
-            executor.run()
-            found.append(executor.recv(executor.program.outputs["slope"]))
-    assert found[0].any() and all((found[0] == other).all() for other in found[1:])
 
 
 SMOOTH = (sc.icosphere(2), sc.camera(20, 25, 3.5))

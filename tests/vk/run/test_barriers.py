@@ -39,7 +39,6 @@ def blocks() -> Program:
 def test_validation_sees_each_barrier_that_is_left_out(device, monkeypatch, program, kinds):
     if not device.instance.validation:
         pytest.skip("there is no validation layer")
-    monkeypatch.setattr("dressi.vk.plan.passes.draws.PIXELS_PER_VERTEX", 0)  # scatters are drawn
     real, seen, left_out = Commands.order, [], None
 
     def order(self, buffer, barrier):

@@ -197,7 +197,7 @@ def resources(
     ranges += reads[Binding.STORAGE]
     outputs = written + ranges + isinstance(work, Scatter) if colors else 0
     used["fragment_combined_output_resources"] = max(
-        outputs, 2 + ranges if isinstance(work, ScatterDraw | FragmentScatter) else 0
+        outputs, 2 + ranges if isinstance(work, FragmentScatter) else 0
     )
     if not work.draws:
         used["workgroup_invocations"] = GROUP
@@ -383,13 +383,6 @@ class Scatter(Work):
 @dataclass(frozen=True, eq=False)
 class ScatterDispatch(SparseWork, Scatter):
     """A dispatch over the source, or over active blocks of it."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ScatterDraw(PrimitiveWork, Scatter):
-    """A draw of the primitives of ``raster``, drawn before: only pixels under them add anything."""
-
-    raster: RasterFunction
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from enum import Flag
 from functools import cached_property
 
-from ....ad.graph import RasterFunction, Variable
+from ....ad.graph import Variable
 from ..core.limits import DeviceLimits, Tiling
-from ..core.substage import Binding, Range, ScatterDraw, SparseWork, Stage, SubStage
+from ..core.substage import Binding, Range, SparseWork, Stage, SubStage
 from ..glsl.shaders import Shaders
 
 
@@ -64,7 +64,6 @@ class ImageSlot:
     height: int
     usage: Usage = ANY
     half: bool = False  # 16-bit floats
-    lasting: bool = False  # a depth that a scatter tests later, in another run perhaps
     passing: bool = False  # attachments of one render pass alone, on a device that needs no memory for them
 
     @property
@@ -298,7 +297,8 @@ def assign_images(
     transient: dict[int, ImageSlot] = {}
     roomy = _roomy(sub_stages, ranges, usage, limits) if saving else {}
     by_schedule, passing = [], []
-    depths = _Depths(slots, limits, share)
+    depths: dict[SubStage, int] = {}
+    shared_depths: dict[tuple[ImageSlot, int], int] = {}
     for stages in schedules:
         of = dict(lasting)
         by_schedule.append(of)
@@ -307,9 +307,14 @@ def assign_images(
         for number, kind in transient.items():
             slots.release(number, kind, free)
         ending = _ending(stages)
-        depths.begin(stages)
         for k, stage in enumerate(stages):
-            depths.add(stage)
+            for n, s in enumerate(s for s in stage.sub_stages if s.has_depth):
+                tiling = limits.tiling(s.domain)
+                size = tiling.width, tiling.height
+                kind = ImageSlot(1, False, *size, Usage.DEPTH, passing=limits.lazy_images)
+                if not share or (kind, n) not in shared_depths:  # render passes share one a raster
+                    shared_depths[kind, n] = slots.new(kind, Usage.DEPTH)
+                depths[s] = shared_depths[kind, n]
             for v in (v for s in stage.sub_stages for v in s.outputs):
                 if v in of:
                     continue
@@ -331,7 +336,7 @@ def assign_images(
                 for number in of.get(v, ()):
                     if number in transient:
                         slots.release(number, transient[number], free)
-    return Images(slots.finished(), tuple(by_schedule), tuple(passing), depths.of, ranges)
+    return Images(slots.finished(), tuple(by_schedule), tuple(passing), depths, ranges)
 
 
 def _roomy(
@@ -387,41 +392,6 @@ def _ending(stages: Sequence[Stage]) -> dict[int, list[Variable]]:
     for v, k in last.items():
         ending.setdefault(k, []).append(v)
     return ending
-
-
-class _Depths:
-    """Depth images: render passes share one a raster; those that scatters draw again have their own."""
-
-    def __init__(self, slots: _Slots, limits: DeviceLimits, share: bool):
-        self.of: dict[SubStage, int] = {}
-        self._slots, self._limits, self._share = slots, limits, share
-        self._shared: dict[tuple[ImageSlot, int], int] = {}
-        self._lasting: dict[RasterFunction, int | None] = {}
-
-    def begin(self, stages: Sequence[Stage]) -> None:
-        """Another schedule."""
-        works = (s.work for stage in stages for s in stage.sub_stages)
-        self._lasting = {work.raster: None for work in works if isinstance(work, ScatterDraw)}
-
-    def add(self, stage: Stage) -> None:
-        """Depths of the next Stage."""
-        for n, s in enumerate(s for s in stage.sub_stages if s.has_depth):
-            tiling = self._limits.tiling(s.domain)
-            kind = ImageSlot(1, False, tiling.width, tiling.height, Usage.DEPTH)
-            raster = s.functions[0]
-            if isinstance(raster, RasterFunction) and raster in self._lasting:
-                self.of[s] = self._slots.new(replace(kind, lasting=True), Usage.DEPTH)
-                self._lasting[raster] = self.of[s]
-                continue
-            kind = replace(kind, passing=self._limits.lazy_images)
-            if not self._share or (kind, n) not in self._shared:
-                self._shared[kind, n] = self._slots.new(kind, Usage.DEPTH)
-            self.of[s] = self._shared[kind, n]
-        for s in stage.sub_stages:
-            if isinstance(s.work, ScatterDraw):
-                number = self._lasting[s.work.raster]
-                assert number is not None, f"{s} draws a raster that was not drawn before"
-                self.of[s] = number
 
 
 def _passing(stages: Sequence[Stage], lasting: Collection[Variable]) -> frozenset[Variable]:

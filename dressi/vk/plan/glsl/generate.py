@@ -31,7 +31,6 @@ _SHADERS: dict[type[Work], Callable[..., Shaders]] = {
     substage.ListFaces: raster.list_shaders,
     substage.FragmentScatter: scatter.fragment_scatter_shaders,
     substage.ScatterDispatch: scatter.scatter_dispatch_shaders,
-    substage.ScatterDraw: scatter.scatter_draw_shaders,
     substage.FaceSums: scatter.face_sum_shaders,
 }
 

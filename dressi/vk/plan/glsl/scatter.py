@@ -13,14 +13,12 @@ import numpy as np
 
 from ....ad.graph import (
     AccumulateFunction,
-    DrawFunction,
     FragmentScatterFunction,
     ScatterFunction,
     Variable,
 )
 from ....ad.graph.types import INT, VType
 from ..core.accumulators import HIGHEST, LOWEST, MANTISSA, Accumulators, accumulators_of
-from ..core.lists import vertices_expected
 from ..core.substage import (
     GROUP,
     ComputeSum,
@@ -29,7 +27,6 @@ from ..core.substage import (
     PrimitiveWork,
     Scatter,
     ScatterDispatch,
-    ScatterDraw,
 )
 from ..lowering.scatter import FaceSum
 from . import compute_raster, raster
@@ -40,39 +37,15 @@ from .shaders import LONG_ATOMICS, Resource, Shaders, constants, invocation_numb
 from .writer import Writer, component
 
 Adding = ScatterFunction | FragmentScatterFunction | AccumulateFunction
-EARLY = "layout(early_fragment_tests) in;"  # where the raster hit nothing no shader is started
-FLAT_PIXELS = 32
-"""From so many pixels a vertex on, vertex shaders fetch what the fragments share. Measured on CPU drivers,
-with all edges of a mesh as vertices and a band of pixels around a few of them shaded."""
 
 
 def scatter_dispatch_shaders(work: ScatterDispatch, w: Writer) -> Shaders:
     """``compute`` adds the values of a source texel into the buffer, ``resolve`` writes the table from it."""
     adding = _Adding(work, w)
-    lines = adding.accumulated(Flat())
+    lines = adding.accumulated()
     layout, start = invocation(w, work.sparse)
     source = w.text([*start, *w.place(), *lines], [*adding.buffers, f"layout({layout}) in;"])
     return adding.shaders({"compute": source})
-
-
-def scatter_draw_shaders(work: ScatterDraw, w: Writer) -> Shaders:
-    """``vertex`` and ``fragment`` draw the primitives of a raster again; a fragment adds its values if its
-    primitive has won the pixel. ``resolve`` writes the table."""
-    adding, s, face = _Adding(work, w), w.s, work.raster.output
-    flat = Flat()
-    if vertices_expected(work.raster, work.faces) * FLAT_PIXELS <= s.domain.area:
-        # A fragment that adds anything is of the raster's face at its pixel.
-        single = [r.variable for r in s.reads if r.variable.size == (1, 1)]
-        flat = raster.find_flat([g for g in s.body if g is not s.scatter], face, single, adding.f.inputs)
-    winner = f"if ({w.fetch(face)}(pixel, tile) != {FACE}) discard;"
-    w.names[face] = FACE
-    received = flat.receive(w, {})
-    lines = adding.accumulated(flat)
-    # Every pixel is worked on once: by the fragment of its winner.
-    w.leave_out(adding.stored)
-    main = [*received, *raster.fragment_place(w), winner, *lines]
-    source = w.text(main, [*adding.buffers, *flat.layouts("in"), EARLY])
-    return adding.shaders({"vertex": adding.pulled(work.raster, face, flat), "fragment": source})
 
 
 def fragment_scatter_shaders(work: FragmentScatter, w: Writer) -> Shaders:
@@ -82,7 +55,7 @@ def fragment_scatter_shaders(work: FragmentScatter, w: Writer) -> Shaders:
     assert isinstance(f, FragmentScatterFunction)
     actual, flat = raster.inside(f)
     w.leave_out(lambda r: adding.stored(r) or r.kind == "attachment")
-    pulled = adding.pulled(f, f.fragment.face, flat, actual)
+    pulled = adding.pulled(f, flat, actual)
     received = flat.receive(w, actual)
     roots = raster.write_fragment(w, f, actual, flat)
     lines = adding.fragment(f, roots)
@@ -146,25 +119,23 @@ class _Adding:
             *constants(self.w.limits, self.bands),
         ]
 
-    def pulled(
-        self, drawn: DrawFunction, face: Variable, flat: Flat, actual: raster.Actual | None = None
-    ) -> str:
+    def pulled(self, f: FragmentScatterFunction, flat: Flat, actual: raster.Actual) -> str:
         """The vertex shader beside the fragment shader."""
         assert isinstance(self.work, PrimitiveWork)
         vertex = self.w.beside()
         self._declare(vertex)
         vertex.leave_out(lambda r: self.stored(r) or r.kind == "attachment")
-        source = raster.vertex_shader(vertex, self.work, drawn, face, flat, actual or {})
+        source = raster.vertex_shader(vertex, self.work, f, f.fragment.face, flat, actual)
         self.w.resources = vertex.resources
         return source
 
-    def accumulated(self, flat: Flat) -> list[str]:
+    def accumulated(self) -> list[str]:
         """Statements that make the values of a source texel and add them."""
         w, s, f, epilogue = self.w, self.w.s, self.f, self.work.epilogue
         w.leave_out(lambda r: r.kind == "attachment")  # of the epilogue
         later = set() if epilogue is None else set(epilogue.outputs)
         made = [v for v in s.outputs if v is not f.output and v not in later]
-        for g in raster.needed([g for g in s.body if g is not f], {*f.inputs, *made}, flat.values):
+        for g in raster.needed([g for g in s.body if g is not f], {*f.inputs, *made}):
             w.emit(g)
         assert isinstance(f, ScatterFunction)
         bound = f", {w.value(f.inputs[0])}" if self.sums.bits else ""

@@ -1,4 +1,4 @@
-"""Passes that draw fewer primitives or visit fewer pixels: lists of live faces, and scatters as draws."""
+"""Passes that draw fewer primitives, or draw by dispatches."""
 
 from __future__ import annotations
 
@@ -12,18 +12,13 @@ from ....ad.graph import (
     DrawFunction,
     FragmentScatterFunction,
     RasterFunction,
-    ScatterFunction,
-    Variable,
 )
 from ..analysis.context import Context
-from ..analysis.dataflow import restrict
-from ..analysis.known_values import HIT_NOTHING, adds_nothing, values_where
 from ..core import substage
 from ..core.accumulators import accumulators_of
 from ..core.limits import DeviceLimits
-from ..core.lists import LISTING, FaceList, vertices_expected
+from ..core.lists import LISTING, FaceList
 from ..core.substage import Binding, Read, SubStage
-from ..lowering.fragment_value import FragmentValue
 
 # Live-face compaction: a draw with a mask draws only the faces that the mask leaves.
 #
@@ -86,93 +81,11 @@ def _making(s: SubStage, listed: FaceList, limits: DeviceLimits) -> SubStage | N
     return None if limits.violation(together) else together
 
 
-# Scatters as draws: a scatter that adds nothing outside of a raster's primitives draws them again.
-#
-# A raster is -1 where no primitive covers a pixel. If all scattered values are known to be zero there
-# (through selects, products, lookups out of range), only pixels under the primitives matter. Drawing the
-# primitives again visits only those pixels; a fragment adds its values if its primitive is the winner of the
-# pixel. A soft silhouette then costs its band instead of the whole image.
-
-PIXELS_PER_VERTEX = 8
-"""The cost of a vertex, in pixels of a scatter over the whole image. Measured on CPU drivers."""
-
-
-def draw_scatters(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
-    """The SubStages, with scatters as draws where a raster of the same schedule bounds them.
-
-    A SubStage that scatters may write images, too, such as the residual that the value of the loss needs, and
-    would have to visit every pixel for those. It is split: another SubStage writes the images, and the
-    scatter computes their values again at the few pixels that it visits.
-    """
-    if not context.limits.fragment_atomics:
-        return list(sub_stages)
-    rasters = {
-        f.output: (f, s, s.work.faces)
-        for s in sub_stages
-        if isinstance(s.work, substage.Raster)
-        for f in s.functions
-        if isinstance(f, RasterFunction)
-        and f.fragment is not None
-        and f.disjoint
-        and _worth_it(f, s.work.faces)
-    }
-    result: list[SubStage] = []
-    for s in sub_stages:
-        parts, drawn = [s], None
-        if isinstance(s.work, substage.ScatterDispatch) and any(r.variable in rasters for r in s.reads):
-            if len(s.outputs) > 1:
-                parts = _split(s, context)
-            drawn = _drawn(parts[-1], rasters, context.limits)
-        result += [s] if drawn is None else [*parts[:-1], drawn]
-    return result
-
-
-def _split(s: SubStage, context: Context) -> list[SubStage]:
-    assert s.scatter is not None
-    images = tuple(v for v in s.outputs if v is not s.scatter.output)
-    first = restrict(s, context.analysis, images, substage.Undecided())
-    return [first, restrict(s, context.analysis, (s.scatter.output,), s.work)]
-
-
-def _worth_it(f: RasterFunction, faces: FaceList | None) -> bool:
-    return vertices_expected(f, faces) * PIXELS_PER_VERTEX <= f.size[0] * f.size[1]
-
-
-def _drawn(
-    s: SubStage,
-    rasters: dict[Variable, tuple[RasterFunction, SubStage, FaceList | None]],
-    limits: DeviceLimits,
-) -> SubStage | None:
-    """The scatter as a draw of the first raster that bounds it; None where none does, or where that does not
-    fit."""
-    for v in (r.variable for r in s.reads if r.variable in rasters and r.variable.domain == s.domain):
-        if not _adds_nothing_outside(s, v):
-            continue
-        raster, drawing, faces = rasters[v]
-        known = {r.variable for r in s.reads}
-        pulled = [  # what the vertex shader of the raster fetches
-            r.variable
-            for r in drawing.reads
-            if r.binding is not Binding.ATTACHMENT and r.variable not in known
-        ]
-        reads = (*s.reads, *(Read(x, Binding.TEXTURE, True) for x in pulled))
-        candidate = replace(s, work=substage.ScatterDraw(raster=raster, faces=faces), reads=reads)
-        return None if limits.violation(candidate) else candidate
-    return None
-
-
-def _adds_nothing_outside(s: SubStage, raster: Variable) -> bool:
-    fused = [r.variable.creator for r in s.reads if isinstance(r.variable.creator, FragmentValue)]
-    known = values_where((*fused, *s.body), {raster: HIT_NOTHING})
-    return any(isinstance(f, ScatterFunction) and adds_nothing(f, known) for f in s.body)
-
-
 # Draws by dispatches: each face visits the pixels that it covers. Accumulators keep the nearest of each pixel,
 # or the sums of what fragments add.
 #
 # Data-centre GPUs draw slowly, and a render pass clears and tests every pixel whatever it draws. A dispatch
-# costs the faces and the pixels that they cover. A raster whose primitives scatters draw again stays a draw: they
-# need its depth. Fragments of draws come in blocks of 2x2: of thin quads, as segments of strands are, most
+# costs the faces and the pixels that they cover. Fragments of draws come in blocks of 2x2: of thin quads, as segments of strands are, most
 # invocations shade nothing. A visit shades the pixels that a face covers, and adds in fixed point, since its
 # order is any. What is blended may have any magnitude, so that sums stay draws where their accumulators would
 # take too much memory.
@@ -188,8 +101,7 @@ def rasterize_in_compute(sub_stages: Sequence[SubStage], context: Context) -> li
     third to a fifth of the time there, and tilers, which keep what they draw on the chip."""
     if not context.cost.wide or context.cost.tiler:
         return list(sub_stages)
-    again = {s.work.raster for s in sub_stages if isinstance(s.work, substage.ScatterDraw)}
-    return [s if s.functions[:1] and s.functions[0] in again else _visiting(s, context) for s in sub_stages]
+    return [_visiting(s, context) for s in sub_stages]
 
 
 def _visiting(s: SubStage, context: Context) -> SubStage:

@@ -179,7 +179,7 @@ def stage_bytes(plan: Plan, stage: Stage, *, tiler: bool = False) -> int:
         total += sum(touched(s, v) * plan.images.bytes_of(v) for v in s.outputs if v not in inside)
         if isinstance(s.work, SparseWork) and s.work.sparse is not None:
             total += sum(map(plan.images.bytes_of, s.work.sparse.fill))
-        if s.has_depth and not (tiler and not plan.images.slots[plan.images.depths[s]].lasting):
+        if s.has_depth and not tiler:
             total += 2 * 4 * s.domain.texels  # depth, cleared and tested
         if s.kept is not None and not isinstance(s.kept, RasterFunction):
             total += 3 * 4 * accumulators_of(s.kept).touched_words  # added to, read, cleared

@@ -628,11 +628,6 @@ def _(work: substage.Scatter, s: SubStage, limits: DeviceLimits) -> list[Load]:
     added = len(f.pairs) * sums.components
     each = each.and_then(Invocation(added * PUT))
     stores = replace(Stores.of(s, made), atomics=float(added))
-    if isinstance(work, substage.ScatterDraw):
-        drawn, faces = work.raster, work.faces
-        triangles = round(lists.vertices_expected(drawn, faces)) // 3
-        pixels = round(lists.shaded_expected(triangles, lists.fragments_expected(drawn, faces)) * drawn.batch)
-        return [Load(pixels, each, stores, False, _vertices(drawn, faces)), _resolved(work, s)]
     sparse = work.sparse if isinstance(work, substage.SparseWork) else None
     return [_over(sparse, Load(s.domain.texels, each, stores, True)), _resolved(work, s)]
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ....ad.graph import Variable
 from ...plan.core.lists import BlockHits
-from ...plan.core.substage import Binding, FragmentScatter, ScatterDraw, Stage, SubStage
+from ...plan.core.substage import Binding, FragmentScatter, Stage, SubStage
 from ...plan.execution.plan import Plan
 from ...plan.execution.sync import Part
 from ...plan.glsl.pixel import words_of
@@ -256,9 +256,8 @@ class BuiltPlan:
         if stage.draws:
             gated, passing = run.gate is not None, self.plan.images.passing[run is self._step]
             target = make_target(device, stage, run.images, self._depths, passing, size, name, may_skip=gated)
-        elif isinstance(first.work, ScatterDraw | FragmentScatter):
-            depth = self._depths[first] if isinstance(first.work, ScatterDraw) else None
-            target = make_scatter_target(device, depth, size, name)
+        elif isinstance(first.work, FragmentScatter):
+            target = make_scatter_target(device, size, name)
         if first.final is not first and first.final.draws:
             whole = Stage((first.final,))
             resolve = make_target(device, whole, run.images, {}, (), self._size(first.final), name)

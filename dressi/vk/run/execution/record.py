@@ -140,10 +140,10 @@ class _Recorder:
         self.viewport((0, 0, 1, 1), (0, 0, 0, 0))
         self.vk.vkCmdDraw(self.buffer, 3, 1, 0, 0)
 
-    def viewport(self, area: Area, drawn: Area, nearest: float = 0.0) -> None:
+    def viewport(self, area: Area, drawn: Area) -> None:
         """drawn: what the scissor leaves."""
         vk = self.vk
-        vk.vkCmdSetViewport(self.buffer, 0, 1, [vk.VkViewport(*area, nearest, 1.0)])
+        vk.vkCmdSetViewport(self.buffer, 0, 1, [vk.VkViewport(*area, 0.0, 1.0)])
         scissor = vk.VkRect2D(vk.VkOffset2D(*drawn[:2]), vk.VkExtent2D(*drawn[2:]))
         vk.vkCmdSetScissor(self.buffer, 0, 1, [scissor])
 
@@ -156,7 +156,7 @@ class _Recorder:
         else:
             self.run.gate.draw(self.buffer, 3)
 
-    def draw_tiles(self, f: Function, domain: Domain, faces: FaceList | None, nearest: float = 0.0) -> None:
+    def draw_tiles(self, f: Function, domain: Domain, faces: FaceList | None) -> None:
         """One draw a tile, firstInstance = tile: coordinates stay unshifted, each tile has its own viewport.
         A list has a draw a segment, in one call where the device can, with vertices numbered through
         tiles."""
@@ -168,7 +168,7 @@ class _Recorder:
             drawn = common(area, band)
             if min(drawn[2:]) <= 0:
                 continue
-            self.viewport(area, drawn, nearest)
+            self.viewport(area, drawn)
             if faces is None:
                 self.vk.vkCmdDraw(self.buffer, 3 * f.triangles, 1, 0, tile)
                 continue
@@ -226,13 +226,10 @@ class _Recorder:
                 self.cover(target)
             case work.Raster(faces) | work.Accumulate(faces):
                 self.draw_tiles(s.functions[0], s.domain, faces)
-            case work.FragmentScatter(faces=faces) | work.ScatterDraw(faces=faces) as own:
-                again = isinstance(own, work.ScatterDraw)
+            case work.FragmentScatter(faces=faces):
                 if self.begin(target):
                     self.bind("draw", drawn=True)
-                    # Drawing again is behind whatever the raster drew.
-                    f = own.raster if again else s.functions[0]
-                    self.draw_tiles(f, s.domain, faces, nearest=float(again))
+                    self.draw_tiles(s.functions[0], s.domain, faces)
                     self.vk.vkCmdEndRenderPass(self.buffer)
             case _:
                 self.bind("compute")

@@ -445,8 +445,7 @@ class Store:
 
 def _kept(plan: Plan) -> set[int]:
     """Slots with values that must outlive a run."""
-    kept = {k for v in plan.kept for k in plan.images.of.get(v, ())}
-    return kept | {k for k, slot in enumerate(plan.images.slots) if slot.lasting}
+    return {k for v in plan.kept for k in plan.images.of.get(v, ())}
 
 
 def check_memory(plan: Plan, workspace: Workspace, held: Container[Variable] = ()) -> None:

@@ -39,7 +39,7 @@ from ..host import cache
 
 SWITCHED = (
     "tile_contractions", "fuse_into_draws", "keep_what_pays", "rematerialize", "store_operands", "fuse_epilogues",
-    "draw_scatters", "gather_at_lists", "run_on_active_blocks", "compact_live_faces", "pack_channels", "store_in_buffers",
+    "gather_at_lists", "run_on_active_blocks", "compact_live_faces", "pack_channels", "store_in_buffers",
     "load_images", "fuse_horizontally", "overlap_tiles", "tile_products",
 )  # fmt: skip
 """The options that are tried both ways, those that tend to matter most first. No result rounds differently by

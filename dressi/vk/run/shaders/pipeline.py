@@ -13,7 +13,7 @@ from typing import Any
 from ....ad.graph import Variable
 from ....ad.graph.types import Sampler
 from ....config import config
-from ...plan.core.substage import Accumulate, FragmentScatter, PrimitiveWork, ScatterDraw, SubStage
+from ...plan.core.substage import Accumulate, FragmentScatter, PrimitiveWork, SubStage
 from ...plan.glsl.shaders import Resource, Shaders, stage_of
 from ..device.device import Device
 from ..device.memory import DeviceBuffer
@@ -163,7 +163,7 @@ class PipelineMaker:
         vk = self.device.vk
         drawn = vk.VK_SHADER_STAGE_VERTEX_BIT | vk.VK_SHADER_STAGE_FRAGMENT_BIT
         flags = {"attachment": vk.VK_SHADER_STAGE_FRAGMENT_BIT}
-        adds_in_fragments = isinstance(s.work, ScatterDraw | FragmentScatter)
+        adds_in_fragments = isinstance(s.work, FragmentScatter)
         stage_flags = drawn if s.draws else vk.VK_SHADER_STAGE_COMPUTE_BIT
         if adds_in_fragments or s.colors:
             stage_flags |= drawn
@@ -352,7 +352,7 @@ class PipelineMaker:
         vk = self.device.vk
         shaders = jobs[part + "vertex"], jobs[part + "fragment"]
         targets = sum(len(v.vtype.planes) for v in s.colors) if s.draws else 0
-        again, added = isinstance(s.work, ScatterDraw), isinstance(s.work, Accumulate)
+        added = isinstance(s.work, Accumulate)
 
         def make() -> Any:
             flags = vk.VK_SHADER_STAGE_VERTEX_BIT, vk.VK_SHADER_STAGE_FRAGMENT_BIT
@@ -365,11 +365,10 @@ class PipelineMaker:
                 {"blendEnable": True, "colorBlendOp": add, "alphaBlendOp": add, **factors} if added else {}
             )
             blend = [vk.VkPipelineColorBlendAttachmentState(colorWriteMask=15, **adding)] * targets
-            # A scatter that draws again, at depth 1, passes where a raster left a depth below 1.
             depth_test = vk.VkPipelineDepthStencilStateCreateInfo(
-                depthTestEnable=s.has_depth or again,
+                depthTestEnable=s.has_depth,
                 depthWriteEnable=s.has_depth,
-                depthCompareOp=vk.VK_COMPARE_OP_GREATER if again else vk.VK_COMPARE_OP_LESS,
+                depthCompareOp=vk.VK_COMPARE_OP_LESS,
             )
             dynamic = [vk.VK_DYNAMIC_STATE_VIEWPORT, vk.VK_DYNAMIC_STATE_SCISSOR]
             info = vk.VkGraphicsPipelineCreateInfo(
@@ -400,7 +399,7 @@ class PipelineMaker:
             )
             return self._call("Graphics", info, name)
 
-        state = (targets, s.has_depth, again, added, target.compatibility, subpass)
+        state = (targets, s.has_depth, added, target.compatibility, subpass)
         sources = tuple(_digest(job.source) for job in shaders)
         return self._pipeline(PipelineKey(sources, key, state), shaders, make, name)
 

@@ -65,7 +65,7 @@ def make_target(
     """A render pass with a subpass for each SubStage. Rasters clear their face to -1, what fragments write
     beside it to its background, and their depth to 1; sums over fragments begin at 0.
 
-    Attachments of Variables in ``passing`` are not stored; depths are stored if a scatter tests them later.
+    Attachments of Variables in ``passing`` are not stored, and neither are depths.
     may_skip: the draws may be switched off; stored attachments then keep what they hold.
     """
     vk = device.vk
@@ -90,8 +90,6 @@ def make_target(
             depth = table.add(depths[s], k, write=True)
             table.cleared[depth] = vk.VkClearValue(depthStencil=vk.VkClearDepthStencilValue(1.0, 0))
             table.depth.add(depth)
-            if depths[s].slot.lasting:
-                table.stored.add(depth)
         descriptions.append((inputs, colors, depth))
     for k, (inputs, colors, depth) in enumerate(descriptions):
         now = {*inputs, *colors, depth}
@@ -125,19 +123,10 @@ def make_target(
     return _made(device, table.images, attachments, subpasses, tuple(structure), pairs, size, clears, name)
 
 
-def make_scatter_target(
-    device: Device, depth: DeviceImage | None, size: tuple[int, int], name: str
-) -> DrawTarget:
-    """A render pass for draws that only add into buffers, tested against a raster's depth or not at all."""
-    vk = device.vk
-    images = [] if depth is None else [depth]
-    attachments = [_attachment(vk, image, vk.VK_ATTACHMENT_LOAD_OP_LOAD, stored=True) for image in images]
-    reference = None if depth is None else vk.VkAttachmentReference(0, depth.layout)
-    subpass = vk.VkSubpassDescription(
-        pipelineBindPoint=vk.VK_PIPELINE_BIND_POINT_GRAPHICS, pDepthStencilAttachment=reference
-    )
-    structure = (((), (), None if depth is None else 0, ()),)
-    return _made(device, images, attachments, [subpass], structure, [], size, [], name)
+def make_scatter_target(device: Device, size: tuple[int, int], name: str) -> DrawTarget:
+    """A render pass for draws that only add into buffers."""
+    subpass = device.vk.VkSubpassDescription(pipelineBindPoint=device.vk.VK_PIPELINE_BIND_POINT_GRAPHICS)
+    return _made(device, [], [], [subpass], (((), (), None, ()),), [], size, [], name)
 
 
 def _attachment(vk: Any, image: DeviceImage, load: int, *, stored: bool) -> Any:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dressi import FLOAT, INT, MAT2, VEC2, VEC4, Device, DressiAD, F, PlanOptions, Variable, gradient, jvp
+from dressi import FLOAT, INT, VEC2, VEC4, Device, DressiAD, F, PlanOptions, Variable, gradient, jvp
 from dressi.ad.graph import ScatterFunction
 from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
@@ -23,9 +23,9 @@ from dressi.vk.plan.core.accumulators import accumulators_of
 from dressi.vk.plan.core.limits import DeviceLimits, profile
 from dressi.vk.plan.core.lists import SEGMENT
 from dressi.vk.plan.core.options import BASELINE
-from dressi.vk.plan.core.substage import ListFaces, Raster, ScatterDraw
+from dressi.vk.plan.core.substage import ListFaces, Raster
 from dressi.vk.plan.lowering.scatter import gather_at_lists
-from dressi.vk.plan.model.records import CPU, DESKTOP
+from dressi.vk.plan.model.records import DESKTOP
 from dressi.vk.run.execution.executor import VulkanExecutor
 
 CELLS = 7
@@ -156,79 +156,6 @@ def test_large_tables_find_their_bound(device, monkeypatch):
     assert not accumulators_of(table.creator).far
     (got,) = both_lowerings([table], device)
     assert_allclose(got, exact(values, index), rtol=2.0**-22, atol=2.0**40)
-
-
-def band(size):
-    """Scatters that matter under a raster and everywhere; a leaf on which the raster does not depend."""
-    rng = np.random.default_rng(4)
-    corners = rng.uniform(-0.9, 0.9, (2, 1, 9, 4))
-    corners[..., 2:] = (0.5, 1.0)
-    face = F.rasterize(leaf(VEC4, corners), size=size, fragment=lambda face: (F.to_float(face) * 0.25, None))
-    scale = leaf(FLOAT, rng.uniform(0.01, 0.02, (2, 1, 1)))
-    share = F.lookup(leaf(VEC2, rng.uniform(1, 2, (2, 1, 3, 2))), face) * scale
-    turned = F.lookup(leaf(MAT2, rng.uniform(1, 2, (1, 1, 3, 2, 2))), face)
-    here = turned @ (F.to_float(F.linear_index(size, 2)) * share)
-    weight = F.select(F.greater_equal(face, 0), here, 0.0)
-    target = F.clamp(face, 0, 2)
-    sparse = F.scatter_add(weight, target, (3, 1), batch=2)
-    dense = F.scatter_add(weight + 1.0, target, (3, 1), batch=2)
-    return sparse, dense, scale
-
-
-def test_scatters_that_are_drawn_load_in_both_shaders(device):
-    """The vertex shader of the primitives, and the fragments that add."""
-    sparse, _, _ = band((40, 32))
-    found = []
-    for loads in (True, False):
-        options = PlanOptions(without=() if loads else ("load_images",))
-        with VulkanExecutor(Program({"sparse": sparse}), device, options=options, cost=CPU) as run:
-            (drawn,) = (s for s in run.plan.sub_stages if isinstance(s.work, ScatterDraw))
-            sources = run.plan.shaders[drawn].sources
-            assert ("imageLoad" in sources["vertex"] and "imageLoad" in sources["fragment"]) == loads
-            run.run(1)
-            found.append(run.recv(sparse))
-    assert_array_equal(*found)
-
-
-def test_scatters_that_are_drawn_move_leaves(device):
-    """A second draw writes the leaf, its attachment; vertices of the first one have nothing of that."""
-    sparse, _, _ = band((40, 32))
-    moved = leaf(VEC2, np.ones((2, 2, 3, 2)))
-    gradient = F.scatter_add(*sparse.creator.pairs[0], (3, 2), batch=2)
-    program = Program({}, ((moved, moved - gradient * 0.5),))
-    found = []
-    for draws in (True, False):
-        options = PlanOptions(without=() if draws else ("draw_scatters",), cache_static=False)
-        with VulkanExecutor(program, device, options=options, cost=CPU) as run:
-            (scatter,) = (s for s in run.plan.sub_stages if s.scatter is not None)
-            assert isinstance(scatter.work, ScatterDraw) == draws and scatter.work.epilogue.draws
-            run.run(2)
-            found.append(run.recv(moved))
-    np.testing.assert_array_equal(*found)
-
-
-@pytest.mark.parametrize("size", [(16, 16), (40, 32)])  # in the large one vertices fetch what fragments share
-def test_scatters_are_drawn_where_a_raster_bounds_them(device, size):
-    sparse, dense, scale = band(size)
-    program = Program({"sparse": sparse})
-    plan = build_plan(program, device.limits, shader_text)
-    (drawn,) = [s for s in plan.sub_stages if isinstance(s.work, ScatterDraw)]
-    assert ("passed1" in plan.shaders[drawn].sources["fragment"]) == (size == (40, 32))
-    assert not any(
-        isinstance(s.work, ScatterDraw)
-        for s in build_plan(Program({"d": dense}), device.limits, shader_text).sub_stages
-    )
-    found = []
-    in_bands = DeviceLimits(max_storage_buffer_bytes=200)
-    for options in ({}, {"options": PlanOptions(without=("draw_scatters",))}, {"limits": in_bands}):
-        with VulkanExecutor(program, device, **options) as run:
-            run.run(2)
-            found.append([run.recv(sparse)])
-            for k in range(4):  # the raster stays, the scatter runs again
-                run.send(scale, np.full(scale.shape, 0.5 + k))
-                run.run()
-                found[-1].append(run.recv(sparse))
-    assert all((a == b).all() and (a == c).all() and a.any() for a, b, c in zip(*found, strict=True))
 
 
 VIEWS = 5
@@ -369,18 +296,11 @@ def results(scene, device, **options):
     ("faces", "batch", "mask_batch"), [(40, 1, 1), (40, 3, 1), (40, 1, 3), (SEGMENT + 77, 2, 2)]
 )
 @pytest.mark.one_driver
-def test_a_list_draws_what_the_mask_leaves(device, monkeypatch, faces, batch, mask_batch, kind):
-    monkeypatch.setattr("dressi.vk.plan.passes.draws.PIXELS_PER_VERTEX", 0)  # scatters are drawn
+def test_a_list_draws_what_the_mask_leaves(device, faces, batch, mask_batch, kind):
     scene = Scene(faces, batch, mask_batch, kind)
     plan, listed = results(scene, device)
     assert sum(isinstance(s.work, ListFaces) for s in plan.sub_stages) == 1, "both rasters share a list"
     assert all(s.work.faces is not None for s in plan.sub_stages if isinstance(s.work, Raster))
-    drawn = [
-        s for s in plan.sub_stages if isinstance(s.work, ScatterDraw)
-    ]  # by the rasters of its own schedule
-    assert len(drawn) == (kind == "made" and device.limits.fragment_atomics) and all(
-        s.work.faces for s in drawn
-    )
     assert (listed[0] >= 0).any() and listed[2].any()
     for options in (DENSE, BASELINE):
         _, dense = results(scene, device, options=options)
