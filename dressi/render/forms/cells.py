@@ -55,23 +55,31 @@ class Cells(PixelFunction):
     def glsl(self) -> str:
         sides = ["low.x, pixel.y", "low.x, other.y", "pixel.x, low.y", "other.x, low.y"]
         fetches = "\n".join(
-            f"  at = ivec2({side}); there = all(equal(at, clamp(at, ivec2(0), $size - 1)));\n"
-            f"  if (there) line = $0(at, tile).{'xy' if k < 2 else 'zw'}; else line = vec2(-1.0, 0.0);\n"
-            f"  place[{k}] = line.x < 0.0 || s[{k // 2}] > 0 ? line.x : 1.0 - line.x; "
+            f"    at = ivec2({side}); there = all(equal(at, clamp(at, ivec2(0), $size - 1)));\n"
+            f"    if (there) line = $0(at, tile).{'xy' if k < 2 else 'zw'}; else line = vec2(-1.0, 0.0);\n"
+            f"    place[{k}] = line.x < 0.0 || s[{k // 2}] > 0 ? line.x : 1.0 - line.x; "
             f"slope[{k}] = line.y * float(s.x * s.y);"
             for k, side in enumerate(sides)
         )
+        # Most pixels of a block have no edge around them. Reading twice where they have one costs less than a table.
         return f"""$y = {self.output.vtype.glsl}(0.0);
-for (int c = 0; c < 4; ++c) {{
-  ivec2 s = ivec2(1 - 2 * (c & 1), 1 - (c & 2)), low = pixel + min(s, 0), other = pixel + s, at;
-  vec4 place, slope;
-  vec2 line;
-  bool there;
+bool any_edge = false;
+for (int k = 0; k < 8 && !any_edge; ++k) {{
+  vec4 line = $0(clamp(pixel + ivec2(k % 3, k / 3) - 1, ivec2(0), $size - 1), tile);
+  any_edge = max(line.x, line.z) >= 0.0;
+}}
+if (any_edge) {{
+  for (int c = 0; c < 4; ++c) {{
+    ivec2 s = ivec2(1 - 2 * (c & 1), 1 - (c & 2)), low = pixel + min(s, 0), other = pixel + s, at;
+    vec4 place, slope;
+    vec2 line;
+    bool there;
 {fetches}
-  if (!({self.counts})) continue;
-  vec2 start[4], end[4];
-  cells_segments(place, slope, start, end);
-  {self.each}
+    if (!({self.counts})) continue;
+    vec2 start[4], end[4];
+    cells_segments(place, slope, start, end);
+    {self.each}
+  }}
 }}"""
 
     def evaluate(self, at, lines):
