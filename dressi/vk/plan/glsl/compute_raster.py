@@ -149,8 +149,9 @@ def _live(w: Writer, f: DrawFunction, listed: FaceList | None) -> list[str]:
     return [f"if (drawn) drawn = {w.fetch(live)}({texel_of_list('own', live)}, tile) != 0;"]
 
 
-def fragments(w: Writer, f: DrawFunction) -> tuple[list[str], list[str], list[str]]:
-    """Statements of a face, what its fragments have in common, and of each fragment; the names of the roots of their sub-graph."""
+def fragments(w: Writer, f: DrawFunction, depth: str = "depth") -> tuple[list[str], list[str], list[str]]:
+    """Statements of a face, what its fragments have in common, and of each fragment; the names of the roots of their sub-graph.
+    depth: the name of that of a fragment."""
     graph = f.fragment
     actual: dict[Variable, Variable] = dict(zip(graph.formals, f.externals, strict=True))
     w.names[graph.face] = FACE
@@ -159,7 +160,7 @@ def fragments(w: Writer, f: DrawFunction) -> tuple[list[str], list[str], list[st
         w.emit(g, actual)
     once, w.lines = w.lines, []
     if graph.z is not None:
-        w.names[graph.z] = "depth"
+        w.names[graph.z] = depth
     for g in w.s.body:
         if g not in w.s.functions:
             w.emit(g)

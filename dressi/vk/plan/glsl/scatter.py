@@ -323,12 +323,10 @@ def face_sum_shaders(work: FaceSums, w: Writer) -> Shaders:
     """``compute`` visits the pixels of one face and stores its sums."""
     (f,) = w.s.functions
     assert isinstance(f, FaceSum)
-    graph = f.fragment
     names = w.declare()
     w.includes["face_pixels.glsl"] = None
     width, height = f.size
     size = f"vec2({float(width)!r}, {float(height)!r})"
-    actual: dict[Variable, Variable] = dict(zip(graph.formals, f.externals, strict=True))
     head = [
         f"ivec2 invocation = {invocation_number(w.limits)};",
         f"int {FACE} = invocation.x, tile = invocation.y;",
@@ -338,26 +336,12 @@ def face_sum_shaders(work: FaceSums, w: Writer) -> Shaders:
     ]
     if f.live is not None:
         head.append(f"if ({w.fetch(f.live)}({raster.texel_of_list(FACE, f.live)}, tile) == 0) high = low;")
-    # What all pixels of the face have in common.
-    w.names[graph.face] = FACE
-    single = [v for v, image in actual.items() if image.size == (1, 1)]
-    shared, _ = raster.hoist(graph.functions, graph.face, single)
-    for g in shared:
-        w.emit(g, actual)
-    before, w.lines = w.lines, []
-    if graph.z is not None:
-        w.names[graph.z] = "depth0"
-    known = {g.output for g in shared}
-    for g in raster.needed(graph.functions, graph.roots, known):
-        w.emit(g, actual)
+    before, inside, roots = compute_raster.fragments(w, f, "depth0")
     sums, adds, cells = [], [], []
-    roots: tuple[Variable, ...] = graph.roots
-    for k, v in enumerate(roots):
-        value = w.value(actual.get(v, v))
+    for k, (v, value) in enumerate(zip(f.fragment.roots, roots, strict=True)):
         sums.append(f"precise {v.vtype.glsl} dressi_sum{k} = {v.vtype.glsl}(0.0);")
         adds.append(f"dressi_sum{k} += count > 0.0 ? {value} * count : {v.vtype.glsl}(0.0);")
         cells += [component(f"dressi_sum{k}", v.vtype, c) for c in range(v.vtype.components)]
-    inside, w.lines = w.lines, []
     triangles = range(f.triangles_per_face)
     loop = [
         "ivec2 extent = max(high - low, ivec2(0));",

@@ -520,17 +520,22 @@ def _(work: substage.FragmentScatter, s: SubStage, limits: DeviceLimits) -> list
     return [_drawn(f, work.faces, each, Stores(atomics=float(added))), _resolved(work, s)]
 
 
+def _by_faces(f: DrawFunction, s: SubStage) -> tuple[Invocation, Invocation]:
+    """What an invocation computes once of a face, and at each pixel of it."""
+    graph = f.fragment
+    single = [v for v, image in zip(graph.formals, f.externals, strict=True) if image.size == (1, 1)]
+    shared, _ = hoist(graph.functions, graph.face, single)
+    known = [g.output for g in shared]
+    pixel = Shader(s, [*graph.given, *known]).run(graph.roots, needed(graph.functions, graph.roots, known))
+    return Shader(s, graph.given).run((), shared), pixel
+
+
 @_loads.register
 def _(work: substage.FaceSums, s: SubStage, limits: DeviceLimits) -> list[Load]:
     """An invocation a face, which computes once what its pixels share, visits them and stores its sums."""
     (f,) = s.functions
     assert isinstance(f, FaceSum)
-    graph = f.fragment
-    single = [v for v, image in zip(graph.formals, f.externals, strict=True) if image.size == (1, 1)]
-    shared, _ = hoist(graph.functions, graph.face, single)
-    known = [g.output for g in shared]
-    before = Shader(s, graph.given).run((), shared)
-    pixel = Shader(s, [*graph.given, *known]).run(graph.roots, needed(graph.functions, graph.roots, known))
+    before, pixel = _by_faces(f, s)
     visits = BOXES * lists.fragments_expected(f, None) / f.faces
     each = before.and_then(pixel.times(max(visits, 1.0)))
     return [Load(f.faces * f.batch, each, Stores.of(s, s.outputs).times(f.components), True)]
@@ -569,12 +574,7 @@ def _(work: substage.ComputeSum, s: SubStage, limits: DeviceLimits) -> list[Load
     sums."""
     f = s.functions[0]
     assert isinstance(f, AccumulateFunction | FragmentScatterFunction)
-    graph, sums = f.fragment, accumulators_of(f)
-    single = [v for v, x in zip(graph.formals, f.externals, strict=True) if x.size == (1, 1)]
-    shared, _ = hoist(graph.functions, graph.face, single)
-    known = [g.output for g in shared]
-    before = Shader(s, graph.given).run((), shared)
-    pixel = Shader(s, [*graph.given, *known]).run(graph.roots, needed(graph.functions, graph.roots, known))
+    sums, (before, pixel) = accumulators_of(f), _by_faces(f, s)
     added = sums.components * (len(f.pairs) if isinstance(f, FragmentScatterFunction) else 1)
     drawn = round(lists.vertices_expected(f, work.faces) / 3) * f.batch * work.slices
     covered = lists.fragments_expected(f, work.faces) * f.batch
