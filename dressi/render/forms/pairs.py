@@ -669,8 +669,8 @@ def _edges_between(
 def _reaching_farther(
     face: np.ndarray, spot: Sequence[np.ndarray], axis: int, tables: tuple[np.ndarray, ...], near: np.ndarray,
     ends: Sequence[Sequence[np.ndarray]], depth: Callable[[np.ndarray, np.ndarray], np.ndarray],
-) -> tuple[Sequence[np.ndarray], Sequence[np.ndarray]]:  # fmt: skip
-    """(last, side) of ``ends`` (seen, last, side, place, beside), where a surface that a pixel ``BESIDE`` shows reaches farther
+) -> list[list[np.ndarray]]:  # fmt: skip
+    """[last, side] of ``ends`` (seen, last, side, place, beside), where a surface that a pixel ``BESIDE`` shows reaches farther
     than the surface ``near``, which ends in front of the other; -1 for none."""
     (x, y, tile), (faces, neighbours, vertex, _), height = spot, tables, face.shape[1]
     p, way = (np.stack([x, y], axis=-1) + 0.5) / height, np.array([1 - axis, axis]) / height

@@ -36,9 +36,9 @@ from ...drawing.scenes.images import (
     shape_given,
     tangents_given,
 )
-from ...forms.antialias import ANTIALIAS
 from ...forms.form import HARD, Silhouette
 from ...forms.hard_soft_ras import draw_form
+from ...forms.pairs import EDGES
 from ...io.images import resize
 from ...mesh import Mesh
 from ...mesh.material import Material
@@ -226,7 +226,7 @@ class MaterialFit(Round):
     mesh: in the world, with texture coordinates.  views: its pictures; colours are compared as sRGB codes, at
     the centres of pixels that mask and mesh cover.  light: what shines, or what the light starts from if it
     is optimised.  moves: whether vertices move as well, for exact masks: whole pictures are compared then,
-    masks too, blended at contours (the antialias form), and normals are those of the present shape; folds are
+    masks too, blended at contours (the edges form), and normals are those of the present shape; folds are
     healed at the end.  exposures: (N,) what those of the views start from.  factors: what a person may change
     meanwhile. Raises InputError.
 
@@ -294,7 +294,7 @@ class MaterialFit(Round):
         matrices = pick(matrices_leaf(unit_matrices(views.cameras, center, radius)))
         clip, faces, count = to_clip(parts["position"], matrices), parts["faces"], len(mesh.faces)
         size = views.masks.shape[2], views.masks.shape[1]
-        drawn = draw_form(ANTIALIAS if self.moves else HARD, clip, faces, size, count)
+        drawn = draw_form(EDGES if self.moves else HARD, clip, faces, size, count)
         view, lights = (
             View(parts["position"], faces, count, clip=clip, matrices=matrices),
             (self.light.light,),
@@ -317,7 +317,8 @@ class MaterialFit(Round):
         mask = pick(Variable(FLOAT, size, count, name="mask", data=inside.astype(float)))
         lit = F.maximum(lit, 0.0)
         # Codes of pictures end at 1, and so does what is compared with them.
-        shown = F.minimum(encoded(drawn.blend([F.minimum(lit, 1.0)]) if self.moves else lit), 1.0)
+        drawn_codes = drawn.blend_codes([F.minimum(lit, 1.0)], encoded) if self.moves else encoded(lit)
+        shown = F.minimum(drawn_codes, 1.0)
         self._shown = drawn.hard, mask, shown, codes
         penalty = self.light.penalty
         if "exposure" in self.options.optimize:

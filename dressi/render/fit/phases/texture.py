@@ -14,9 +14,9 @@ from ...cameras.pose import matrices_leaf
 from ...core.engine import Engine
 from ...core.lists import list_leaf
 from ...drawing.draw import surface_level, surface_uv
-from ...forms.antialias import ANTIALIAS
 from ...forms.form import HARD
 from ...forms.hard_soft_ras import draw_form
+from ...forms.pairs import EDGES
 from ...mesh import Mesh
 from ...objectives.losses import l2
 from ...objectives.regularizers import adjacency, laplacian_loss
@@ -67,7 +67,7 @@ class TextureRound(Round):
 
     The texture is a ``Pyramid`` of sRGB codes, filtered in linear light over the footprint of each pixel and
     compared as codes. While vertices move, whole pictures are compared, masks and colours on black, blended
-    at outlines and inner contours by the share of the pixel that each side covers (the antialias form). The
+    at outlines and inner contours by the share of the pixel that each side covers (the edges form). The
     mip level is a constant there: a vertex moves for what its texels show, not to blur them. Otherwise the
     colours are those at the centres of pixels, compared over the pixels of the masks that the mesh covers.
 
@@ -122,7 +122,7 @@ class TextureRound(Round):
         gain = Variable(VEC3, (1, 1), views, name="exposure", data=np.zeros((views, 1, 1, 3)))
         faces = list_leaf("faces", IVEC3, mesh.faces)
         clip = to_clip(self.position, pick(matrices_leaf(matrices)))
-        drawn = draw_form(ANTIALIAS if shape else HARD, clip, faces, size, len(mesh.faces))
+        drawn = draw_form(EDGES if shape else HARD, clip, faces, size, len(mesh.faces))
         surface = drawn.surfaces[0]
         uv = surface_uv(mesh, clip, faces, surface.face, size)
         how: dict[str, Any] = {"gradient": gradient, "step": counter + seed}
@@ -140,7 +140,7 @@ class TextureRound(Round):
             # no texture, but they move outlines: the black beyond an outline that has moved inwards is nearer
             # to a dark background than the surface is.
             weight, color = mask, weakened(color, told)
-        color = encoded(drawn.blend([color]))
+        color = drawn.blend_codes([color], encoded)
         if exposure:
             gains = F.exp(pick(gain - F.mean(gain)))
             color = F.hadamard(color, gains if told is None else weakened(gains, told))
