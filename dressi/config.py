@@ -176,7 +176,7 @@ config = Config()
 
 
 def dressi_version() -> str:
-    """Of the installed package; of the sources where it is not installed."""
+    """The version of the installed package; that of the sources where it is not installed."""
     from importlib.metadata import PackageNotFoundError, version  # takes as long as all else here
 
     try:

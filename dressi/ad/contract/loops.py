@@ -24,7 +24,7 @@ def contraction_glsl(f: Terms) -> str:
     start = f"{decoded(f)}\n$y = {nothing_glsl(f.combine, f.body.root.vtype)};"
     if f.place is not None:
         return f"{start}\n{_read(f, inner)}"
-    if f.straight:
+    if f.unrolled:
         first, *more = _each(f)
         begin = term(f, "$y = dressi_term;" if f.combine == "add" else inner, first)
         return "\n".join([start, begin, *(term(f, inner, names) for names in more)])
@@ -151,15 +151,15 @@ def _each(f: Terms) -> Iterable[dict[int, str]]:
 def _read(f: Terms, add: str) -> str:
     """Adds the terms whose place is the texel: unrolled where their number is known, else in loops."""
     known = names_of(range(f.reduced_axes.start)) | {a: "0" for a in f.reduced_axes if f.extents[a] == 1}
-    tests, several = f.readers.straight(known) or ([], [])
-    straight = "\n".join(term(f, add if k else "$y = dressi_term;", names) for k, names in enumerate(several))
+    tests, several = f.readers.unrolled(known) or ([], [])
+    unrolled = "\n".join(term(f, add if k else "$y = dressi_term;", names) for k, names in enumerate(several))
     if several and not tests:
-        return straight
+        return unrolled
     start = ""
     if f.readers.iterations > LONG_READERS:
         start, add = LOST, f"{{ {add_compensated('dressi_term')} }}"
     loops = start + f.readers.glsl(known, lambda names: term(f, add, names))
-    return f"if ({' && '.join(tests)}) {{ {straight} }}\nelse {{ {loops} }}" if several else loops
+    return f"if ({' && '.join(tests)}) {{ {unrolled} }}\nelse {{ {loops} }}" if several else loops
 
 
 def _loop(f: Terms, axis: int) -> str:

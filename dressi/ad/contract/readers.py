@@ -1,8 +1,8 @@
 """Bounds of loops over the terms that add to a texel of the output, where their ``place`` is not solved for.
 
-A term adds to texel q where floor((a r_j + rest) / d) = q_k for every axis k of the output. A reduced axis
-r_j that is the only one still open in such an equation is between two bounds; an axis that no equation bounds
-runs over all its entries; equations that are left are tests.
+A term adds to texel q where floor((a r_j + rest) / d) = q_k for every axis k of the output. Each equation is
+solved for its one unknown reduced axis r_j, which bounds the loop over r_j. Axes without an equation run over
+all their entries, and the remaining equations become tests.
 
     out(x / 3) += in(x)     x from 3 q to 3 q + 2
     out(x, x) += in(x)      x is q_x, where that is q_y
@@ -201,7 +201,7 @@ class Readers:
         whole = index.inside_glsl(names, self.taken[k], bounds)[:1] if index.exact else []
         return " && ".join([*whole, f"{text} == {names[self.own[k]]}"])
 
-    def straight(self, names: Mapping[int, str]) -> tuple[list[str], list[Names]] | None:
+    def unrolled(self, names: Mapping[int, str]) -> tuple[list[str], list[Names]] | None:
         """(tests, the names of the axes of each term) where all texels that pass the tests have one number of
         terms, at most ``FEW``; all but those at borders pass. None if there is no such number. names: of the
         axes that are known."""

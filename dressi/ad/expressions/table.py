@@ -378,8 +378,8 @@ class Table:
 # Which multiple of an entry a form is, if its samples say that it is one.
 #
 # Both are evaluated modulo PRIME, whose numbers are long enough to hold numerator and denominator of the
-# ratio. In a large table, what lies deeper than a few levels below them is drawn at random first, as if it
-# were given: if two draws give one ratio, it is the ratio whatever the values are. Only if they differ,
+# ratio. In a large table, what lies deeper than a few levels below them is first drawn at random, as if it
+# were given. Equal ratios of two draws are taken as an identity (Schwartz and Zippel); only if they differ,
 # everything below is evaluated.
 
 LEVELS, FEW = 4, 1_000

@@ -71,7 +71,7 @@ def arrays_too(**types: VType) -> Callable[[Callable], Callable]:
 
         @functools.lru_cache(maxsize=64)
         def graph(tiles: int, rest: tuple) -> tuple[dict[str, Variable], bool, Evaluator]:
-            """Of ``tiles`` tiles: the leaves, whether one Variable is given, and what computes it."""
+            """The graph of so many tiles: its leaves, whether one Variable is given, and what computes it."""
             leaves = {name: Variable(vtype, (1, 1), tiles, name=name) for name, vtype in types.items()}
             result = function(**leaves, **dict(rest))
             single = isinstance(result, Variable)

@@ -135,8 +135,8 @@ class Mesh(KnownAttributes, Figures):
                 )
 
     def lists(self) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
-        """Of positions, and of UVs, normals, colours and tangents where there are some: the name of the rows,
-        that of their faces, and both."""
+        """(name of the rows, name of their faces, rows, faces) of positions, and of UVs, normals, colours and
+        tangents where there are some."""
         for what, index in _FACES.items():
             if getattr(self, what) is not None:
                 yield what, index, getattr(self, what), getattr(self, index)

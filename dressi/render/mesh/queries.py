@@ -96,7 +96,7 @@ class Crossings(NamedTuple):
 
 
 def crossings(lines: np.ndarray, corners: np.ndarray) -> Crossings:
-    """Of the lines through (L, 2) and faces (F, 3, 3). A face that is seen edge-on is not crossed; one that
+    """Where lines through (L, 2) cross faces (F, 3, 3). A face that is seen edge-on is not crossed; one that
     is met on its border is."""
     a, b, c = corners[..., :2].transpose(1, 0, 2)
     area = projected_areas(corners)

@@ -110,7 +110,7 @@ class Exif:
 
 
 def read_exif(path: Path, size: tuple[int, int]) -> Exif:
-    """Of a picture of a size (W, H). Data that is damaged counts as missing. Raises InputError if the file is
+    """The Exif of a picture of a size (W, H); damaged data counts as missing. Raises InputError if that is
     no picture."""
     with opened(read_bytes(path, "image"), str(path)) as image:
         if image is None:

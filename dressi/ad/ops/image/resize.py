@@ -87,7 +87,7 @@ class Resize(Linear):
     @cached_property
     def glsl(self) -> str:
         if self._doubles:
-            return self._straight
+            return self._unrolled
         f = FILTERS.index(self.filter)
         # p counts texels of the resized image, q those of the original. The transpose runs at q, over p.
         name = "resize_users" if self.transposed else "resize_range"
@@ -133,7 +133,7 @@ class Resize(Linear):
         return (width, height) == (2 * other, 2 * high)
 
     @property
-    def _straight(self) -> str:
+    def _unrolled(self) -> str:
         if self.filter == "area":
             if self.transposed:
                 return "$y = 0.25 * $0(pixel / 2, tile);"

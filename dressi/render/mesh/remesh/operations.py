@@ -49,7 +49,7 @@ class HalfEdges:
 
 
 def half_edges(faces: np.ndarray, count: int) -> HalfEdges:
-    """Of faces (F, 3) of ``count`` vertices."""
+    """The half edges of faces (F, 3) of ``count`` vertices."""
     start, end, third = (np.roll(faces, -k, axis=1).reshape(-1) for k in range(3))
     key = edge_keys(start, end, count)
     order = ordered(key)

@@ -115,7 +115,7 @@ def accumulators_of(f: Kept) -> Accumulators:
 
 
 def _unbounded(cells: int, components: int, k: int, most: int) -> Accumulators:
-    """Of sums of up to 2^k values of any magnitude, with far slots in at most so many bytes."""
+    """Accumulators for sums of up to 2^k values of any magnitude, with far slots in at most so many bytes."""
     span = min(40 - k, EXACT)
     last_bits = HIGHEST - MANTISSA - LOWEST + 1
     slots = -(-last_bits // span)

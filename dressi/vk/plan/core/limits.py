@@ -209,7 +209,7 @@ class DeviceLimits:
         return {1: 1, 2: pair, 3: 4, 4: 4}[vtype.planes[0]]
 
     def bytes_of(self, v: Variable) -> int:
-        """Of the images that hold a Variable in 32 bits."""
+        """Bytes of the images that hold a Variable in 32 bits."""
         return 4 * self.channels(v.vtype) * len(v.vtype.planes) * self.tiling(v).texels
 
     def tiling(self, variable_or_domain: Variable | Domain) -> Tiling:
@@ -259,7 +259,7 @@ class Tiling:
 
     @property
     def texels(self) -> int:
-        """Of the image, all tiles together."""
+        """Texels of the image, all tiles together."""
         return self.width * self.height
 
     def offset(self, tile: int) -> tuple[int, int]:

@@ -102,7 +102,7 @@ class FaceList:
 
     @property
     def segments(self) -> int:
-        """Of a tile."""
+        """Segments of a tile."""
         return -(-self.entries // self.segment)
 
     @property

@@ -157,7 +157,7 @@ class SubStage:
 
     @cached_property
     def iterations(self) -> int:
-        """Of all loops of an invocation together, those in what it makes again at other texels included."""
+        """Iterations of all loops of an invocation, those in what it makes again at other texels included."""
         return self.iterations_with(NOT_LONGER)
 
     def iterations_with(self, longer: Mapping[Function, int]) -> int:
@@ -335,7 +335,7 @@ class Joined(Work):
 
     @cached_property
     def phases(self) -> list[list[SubStage]]:
-        """The parts; those of one phase wait for nothing of each other."""
+        """The parts by phase; those of one phase are independent."""
         phases: list[list[SubStage]] = []
         level: dict[SubStage, int] = {}
         for s in self.parts:

@@ -166,7 +166,7 @@ class Images:
         return tuple(names.get(k, f"image {k}") for k in range(len(self.slots)))
 
     def bytes_of(self, v: Variable) -> int:
-        """Of all planes of a Variable; 0 where it is not stored."""
+        """Bytes of all planes of a Variable; 0 where it is not stored."""
         if v in self.ranges:
             return 4 * self.ranges[v].components * len(v.vtype.planes) * v.domain.texels
         return sum(self.slots[k].bytes for k in self.of.get(v, ()))

@@ -324,7 +324,7 @@ def _stores(outputs: Iterable[Variable], pipe: Pipe, images: Numbers) -> Iterabl
 
 
 def _attachments(s: SubStage, images: Numbers) -> Iterable[Use]:
-    """Of a subpass. A render pass loads and stores its attachments, also those that it only reads."""
+    """Attachments of a subpass. A render pass loads and stores its attachments, also those that it only reads."""
     inputs = [r.variable for r in s.reads if r.binding is Binding.ATTACHMENT]
     for v in inputs:
         yield from (Use(k, Pipe.FRAGMENT, Access.INPUT_ATTACHMENT_READ) for k in images[v])

@@ -18,7 +18,7 @@ from ....ad.graph.work import UNROLLED
 
 
 def operations(f: Function) -> float:
-    """Of one invocation of a Function, without its reads."""
+    """Operations of one invocation of a Function, without its reads."""
     loop = fetches(f, 0) if isinstance(f, ReduceFunction) else 1.0
     return f.operations * f.output.vtype.components * loop
 
@@ -53,7 +53,7 @@ def iterations(f: Function, most: int) -> int:
 
 
 class Walk(NamedTuple):
-    """Of one Function with all that it makes again at other texels: iterations of an invocation, the
+    """What one Function costs with all that it makes again at other texels: iterations of an invocation, the
     Functions that drivers compile in its calls, and loops, its own among them; calls inside of calls
     included."""
 

@@ -123,7 +123,7 @@ class DeviceModel:
         return self.lanes >= 1024
 
     def load_seconds(self, components: int = 1) -> float:
-        """Of a texel of an image in a dispatch while all lanes are busy, by the faster of both ways."""
+        """Seconds of a load of a texel of an image in a dispatch, all lanes busy, by the faster of both ways."""
         seconds = 1 / max(self.fetch_rate, self.image_load_rate)
         return seconds if self.wide or components == 1 else WIDE_LOAD * seconds
 

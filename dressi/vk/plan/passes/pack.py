@@ -301,7 +301,7 @@ WORKS: tuple[tuple[type[Function], type[substage.Work]], ...] = (
 
 
 def work_of(function: Function) -> substage.Work:
-    """Of a SubStage that starts with a Function."""
+    """The kind of work of a SubStage that starts with a Function."""
     work = next((work for kind, work in WORKS if isinstance(function, kind)), None)
     if work is None:
         raise TypeError(f"there is no work for the kind of {function!r}; subclass one of the kinds")

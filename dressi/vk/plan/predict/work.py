@@ -224,7 +224,7 @@ class Stores:
 
     @classmethod
     def of(cls, s: SubStage, values: Iterable[Variable]) -> Stores:
-        """Of values that a SubStage writes."""
+        """The stores of values that a SubStage writes."""
         count = {"attachments": 0.0, "images": 0.0, "buffers": 0.0}
         for v in values:
             kind = "buffers" if v in s.ranges else "attachments" if v in s.colors or s.draws else "images"
@@ -235,7 +235,7 @@ class Stores:
         return Stores(n * self.attachments, n * self.images, n * self.buffers, n * self.atomics)
 
     def seconds(self, model: DeviceModel) -> float:
-        """Of one invocation while all lanes are busy, for each of them."""
+        """Seconds of one invocation while all lanes are busy, for each of them."""
         return (
             self.attachments / model.store_rate
             + self.images / model.image_store_rate
@@ -285,8 +285,8 @@ class Load:
             work = model.rounds(self.invocations) * model.lanes * one
             return max(work, self.each.chain * model.fetch_latency) + fixed
         if self.lanes:
-            turns = -(-self.invocations // self.lanes)
-            return turns * (model.lanes * one + self.each.chain * model.fetch_latency)
+            waves = -(-self.invocations // self.lanes)
+            return waves * (model.lanes * one + self.each.chain * model.fetch_latency)
         work = max(self.invocations, model.lanes) * one  # waves overlap
         return work + self.each.chain * model.fetch_latency + fixed
 

@@ -190,7 +190,7 @@ class _Trials:
         return max(best, usual) < GAIN
 
     def seconds(self, executor: VulkanExecutor, n: int) -> float:
-        """Of each of ``n`` steps, after one from the start."""
+        """Seconds of each of ``n`` steps, after one from the start."""
         self._workspace.send_many(self._start)
         self._run(executor, 1)
         start = time.perf_counter()

@@ -112,7 +112,7 @@ def copy_bandwidth(device: Device, repeats: int = 5) -> float:
 
 
 def stage_facts(executor: VulkanExecutor, steps: int = 5) -> list[dict[str, Any]]:
-    """Of each Stage that runs in every step, in their order, copies last: ``name``, ``functions``, ``bytes``
+    """Facts of each Stage that runs in every step, in their order, copies last: ``name``, ``functions``, ``bytes``
     that leave the chip, ``predicted_ms`` by the model of the device, and ``ms``, the median of ``steps`` real
     steps; None for copies and on devices without timestamps. The steps change what is optimised."""
     device, plan = executor.device, executor.plan

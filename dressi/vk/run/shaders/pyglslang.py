@@ -89,8 +89,9 @@ def compile_many(shaders: Sequence[Shader | tuple[str, str, str]]) -> list[bytes
 
 @functools.cache
 def _identity(choose: Callable[[], Compiler]) -> str:
-    """Of the results of the compiler that ``choose`` finds: the one that a process before found, if nothing
-    has changed in the folders of libraries since. To load one takes as long as to find 100 shaders."""
+    """What tells the results of the compiler that ``choose`` finds from those of others. It is that of the
+    compiler that an earlier process found, if nothing has changed in the folders of libraries since: to load
+    one takes as long as to find 100 shaders."""
     place = _place(choose)
     with suppress(OSError, TypeError, ValueError):
         kind, path = json.loads(cache.load(*place) or b"null")
