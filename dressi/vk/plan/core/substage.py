@@ -517,10 +517,13 @@ class Range:
     range of a storage buffer, plane after plane, each with its texels row by row as an image of the value
     would have them.
 
-    members: in the order of their planes.
+    members: in the order of their planes.  masks: of members whose components differ where their maker leaves
+    them as they are filled, the words of that value. They are stored xor these, since a buffer is filled with
+    one word: zeros stand for the value.
     """
 
     members: tuple[Variable, ...]
+    masks: Mapping[Variable, tuple[int, ...]] = field(default_factory=dict)
 
     @cached_property
     def first(self) -> dict[Variable, int]:
@@ -544,7 +547,7 @@ class Range:
         return self.first[v] * plane, len(v.vtype.planes) * plane
 
 
-def word_of(value: np.ndarray, v: Variable) -> int | None:
-    """The 32 bits that all components of a value have; None where they differ."""
-    words = np.unique(np.asarray(value, v.vtype.dtype).astype(v.vtype.dtype).ravel().view(np.uint32))
-    return int(words[0]) if len(words) == 1 else None
+def words_of_value(value: np.ndarray, v: Variable) -> tuple[int, ...]:
+    """The 32 bits of each component of a value, of one where all are equal."""
+    words = np.asarray(value, v.vtype.dtype).astype(v.vtype.dtype).ravel().view(np.uint32)
+    return tuple(words.tolist()) if len(np.unique(words)) > 1 else (int(words[0]),)

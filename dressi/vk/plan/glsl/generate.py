@@ -107,7 +107,7 @@ def _structure(s: SubStage, number: dict[Variable, int]) -> Hashable:
     lines.append(all_of(s.outputs))
     lines.append(tuple((of(new), of(leaf)) for new, leaf in s.replaces.items()))
     lines.append(tuple((of(v), of(whole), first) for v, (whole, first) in s.channels.items()))
-    lines.append(tuple((of(v), all_of(held.members)) for v, held in s.ranges.items()))
+    lines.append(tuple((of(v), all_of(held.members), held.masks.get(v)) for v, held in s.ranges.items()))
     lines.append(frozenset(of(v) for v in s.narrow))
     if isinstance(s.work, TiledCompute):
         lines.append(tuple((of(f.output), rows) for f, rows in s.work.schedules.items()))

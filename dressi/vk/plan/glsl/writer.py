@@ -161,6 +161,16 @@ class Writer:
             self.head.append(line)
         return f"{self.ranges[held]}[{f'{first} + ' if first else ''}{row}({texel})]"
 
+    def _masked(self, v: Variable, value: str) -> str:
+        """A value as it is stored in a range, or what was stored as the value."""
+        if v not in self.s.ranges or v not in self.s.ranges[v].masks:
+            return value
+        words = self.s.ranges[v].masks[v]
+        mask = f"uvec{len(words)}({', '.join(f'{word}u' for word in words)})"
+        if v.vtype.is_int:
+            return f"({value} ^ ivec{len(words)}({mask}))"
+        return f"uintBitsToFloat(floatBitsToUint({value}) ^ {mask})"
+
     def load(self, v: Variable, coordinates: str) -> str:
         """An expression that reads all planes of a texel."""
         swizzle = {1: ".x", 2: ".xy", 3: ".xyz", 4: ""}[v.vtype.planes[0]]
@@ -177,7 +187,7 @@ class Writer:
             else:
                 call = f"texelFetch({name}, {coordinates}, 0)"
             whole = v in self.s.ranges and self.s.ranges[v].components == v.vtype.planes[0]
-            parts.append(call if whole else call + swizzle)
+            parts.append(self._masked(v, call if whole else call + swizzle))
         return f"{v.vtype.glsl}({', '.join(parts)})" if v.vtype.is_matrix else parts[0]
 
     def fetch(self, v: Variable) -> str:
@@ -334,7 +344,7 @@ class Writer:
         """(plane, vector of four components to write) for each plane of an output."""
         name, n, zero = self.names[v], v.vtype.planes[0], "ivec4" if v.vtype.is_int else "vec4"
         for plane in range(len(v.vtype.planes)):
-            part = f"{name}[{plane}]" if len(v.vtype.planes) > 1 else name
+            part = f"{name}[{plane}]" if len(v.vtype.planes) > 1 else self._masked(v, name)
             if v.vtype is VType.MAT2:
                 part = f"{name}[0], {name}[1]"
             yield plane, f"{zero}({', '.join([part] + ['0'] * (4 - n))})"

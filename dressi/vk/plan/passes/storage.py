@@ -15,7 +15,7 @@ from ..analysis.context import Context, Uses
 from ..analysis.dependencies import OldValue
 from ..core import substage
 from ..core.limits import DeviceLimits
-from ..core.substage import Binding, Range, Read, SubStage, word_of
+from ..core.substage import Binding, Range, Read, SubStage, words_of_value
 
 # In-place updates: a new value is written into the image of the leaf that it replaces.
 
@@ -157,7 +157,7 @@ def store_in_buffers(sub_stages: Sequence[SubStage], context: Context) -> list[S
     for k, s in enumerate(sub_stages):
         eligible = [v for v in s.outputs if _eligible(v, s, context)]
         eligible = [v for v in eligible if not any(v in filters[n] for n in readers[v])]
-        for held in _candidates(eligible, context):
+        for held in _candidates(eligible, _masks(s), context):
             gain = sum(map(gain_of, held.members))
             if gain > 0:
                 gains[held] = k, gain
@@ -173,10 +173,22 @@ def store_in_buffers(sub_stages: Sequence[SubStage], context: Context) -> list[S
     return result
 
 
-def _candidates(values: Sequence[Variable], context: Context) -> Iterator[Range]:
+def _masks(s: SubStage) -> dict[Variable, tuple[int, ...]]:
+    """The words of what images hold outside of the pixels that a SubStage works on, where these differ."""
+    sparse = s.work.sparse if isinstance(s.work, substage.SparseWork) else None
+    words = {v: words_of_value(value, v) for v, value in (sparse.fill if sparse else {}).items()}
+    return {v: own for v, own in words.items() if len(own) > 1}
+
+
+def _candidates(
+    values: Sequence[Variable], masks: Mapping[Variable, tuple[int, ...]], context: Context
+) -> Iterator[Range]:
     """The values of a SubStage in ranges, as many in each as a buffer holds."""
     groups: dict[tuple, list[Variable]] = {}
     limits = context.limits
+
+    def held(together: Sequence[Variable]) -> Range:
+        return Range(tuple(together), {v: masks[v] for v in together if v in masks})
 
     def fits(*members: Variable) -> bool:
         words = Range(members).words * limits.tiling(members[0]).texels
@@ -190,10 +202,10 @@ def _candidates(values: Sequence[Variable], context: Context) -> Iterator[Range]
         together: list[Variable] = []
         for v in members:
             if not fits(*together, v):
-                yield Range(tuple(together))
+                yield held(together)
                 together = []
             together.append(v)
-        yield Range(tuple(together))
+        yield held(together)
 
 
 def _eligible(v: Variable, s: SubStage, context: Context) -> bool:
@@ -204,8 +216,7 @@ def _eligible(v: Variable, s: SubStage, context: Context) -> bool:
     drawn = s.draws or (s.final.draws and v in s.final.outputs)
     if drawn or v in s.replaces or v.size == (1, 1) or any(v in part.outputs for part in s.final.fused):
         return False
-    sparse = s.work.sparse if isinstance(s.work, substage.SparseWork) else None
-    if sparse is not None and v in sparse.fill and word_of(sparse.fill[v], v) is None:
+    if v.vtype.is_matrix and v in _masks(s):
         return False
     bindings = {r.binding for s in readers for r in s.reads if r.variable is v}
     return bindings <= {Binding.TEXTURE, Binding.ATTACHMENT}

@@ -291,8 +291,9 @@ class _Recorder:
         run = self.run
         stored = run.images[v][0]
         if isinstance(stored, DeviceRange):
-            first, size = run.ranges[v].part(v, run.limits.tiling(v).texels)
-            handle, word = stored.buffer.handle, work.word_of(value, v)
+            held, handle = run.ranges[v], stored.buffer.handle
+            first, size = held.part(v, run.limits.tiling(v).texels)
+            word = 0 if v in held.masks else work.words_of_value(value, v)[0]
             self.vk.vkCmdFillBuffer(self.buffer, handle, first, size, word)
             return
         texel = Variable(v.vtype)

@@ -74,14 +74,20 @@ def test_buffers_give_the_bits_of_images(device, model, dimension):
         assert_array_equal(one.view(np.uint32), other.view(np.uint32))
 
 
-def test_what_lies_outside_of_active_blocks_is_filled(device):
-    """A dispatch over blocks that a raster hit hands on values that are read beside these blocks, too."""
+@pytest.mark.parametrize("outside", [0.5, (0.5, -1.0), (3e-40, -0.0, 7.0)], ids=["one word", "two", "three"])
+def test_what_lies_outside_of_active_blocks_is_filled(device, outside):
+    """A dispatch over blocks that a raster hit hands on values that are read beside these blocks, too. Buffers
+    are filled with one word, whatever the components are."""
     corners = np.array([[-0.9, -0.9, 0.5, 1], [-0.2, -0.9, 0.5, 1], [-0.9, -0.2, 0.5, 1]])
     position = Variable(VEC4, (3, 1), name="position", data=corners[None, None])
     face = F.rasterize(position, size=(64, 64))
     value = F.select(F.greater_equal(face, 0), F.exp(F.to_float(F.pixel_coordinates((64, 64)).x) * 0.1), 0.5)
     for _ in range(20):
         value = F.select(F.greater_equal(face, 0), F.sin(F.exp(F.cos(value))), 0.5)
+    if not isinstance(outside, float):
+        inner = {2: F.vec2, 3: F.vec3}[len(outside)](*([value] * len(outside)))
+        value = F.select(F.greater_equal(face, 0), inner, outside)
+        value = F.dot(F.shift(value, 1, 1), F.shift(value, -1, 0))
     leaf = Variable(FLOAT, (64, 64), name="leaf", data=np.zeros((1, 64, 64)))
     work = Program(
         {}, ((leaf, leaf + F.shift(value, 3, 2) * F.shift(value, -3, 1)), (position, position * 0.99))
@@ -98,6 +104,8 @@ def test_what_lies_outside_of_active_blocks_is_filled(device):
                 for v in s.work.sparse.fill
             }
             assert bool(filled & in_buffers(run.plan)) == options.runs("store_in_buffers")
+            masked = {v for s in run.plan.sub_stages for held in s.ranges.values() for v in held.masks}
+            assert bool(masked) == (options is DEFAULT and not isinstance(outside, float))
             run.run(3)
             found.append(run.recv(leaf))
     assert_array_equal(*found)
