@@ -22,7 +22,7 @@ from dressi.render.io import load_photos
 from dressi.render.mesh.primitives import octasphere, torus
 from dressi.render.objectives import losses
 from dressi.render.objectives.hull import check_cameras, estimate_bounds, hull_iou, hull_masks, inside_masks
-from dressi.render.objectives.large_steps import large_steps, levels, spread
+from dressi.render.objectives.large_steps import DENSE, large_steps, levels, spread
 from dressi.render.objectives.regularizers import (
     Adjacency,
     adjacency,
@@ -321,7 +321,9 @@ def values(count: int, vtype=VEC3) -> tuple[np.ndarray, Variable]:
 
 @pytest.mark.parametrize("make", LARGE_MESHES.values(), ids=LARGE_MESHES)
 @pytest.mark.parametrize("strength", [0.0, 19.0])
-def test_factors_are_the_inverse(make, strength):
+@pytest.mark.parametrize("most", [0, DENSE], ids=["sparse", "dense"])
+def test_factors_are_the_inverse(make, strength, most, monkeypatch):
+    monkeypatch.setattr("dressi.render.objectives.large_steps.DENSE", most)
     mesh = make()
     spreading = spread(mesh, strength)
     b, leaf = values(mesh.count)
@@ -333,7 +335,9 @@ def test_factors_are_the_inverse(make, strength):
     assert check_gradient(spreading(leaf), [leaf]) < 1e-6
 
 
-def test_devices_solve_it(run):
+@pytest.mark.parametrize("most", [0, DENSE], ids=["sparse", "dense"])
+def test_devices_solve_it(run, most, monkeypatch):
+    monkeypatch.setattr("dressi.render.objectives.large_steps.DENSE", most)
     mesh = LARGE_MESHES["sphere"]()
     spreading = spread(mesh, 19.0)
     assert len(spreading.factors) == 3

@@ -48,7 +48,7 @@ def levels() -> Program:
 
 def solved() -> Program:
     """Rows of sparse matrices in parts, and the sums of these: many workgroups."""
-    mesh = pear(24, 16)
+    mesh = pear(48, 28)
     positions = list_leaf("positions", VEC3, mesh.positions)
     loss = F.mean(F.square(F.length(positions - list_leaf("target", VEC3, mesh.positions * 1.1))))
     return optimised(loss, positions, large_steps(adjacency(mesh.faces, len(mesh.positions)), 0.01))
