@@ -15,6 +15,7 @@ from ..ad import functional as F
 from ..ad.graph import Variable
 from ..ad.graph.types import IVEC2, VEC4, Size, whole
 from ..ad.ops.image.draws import Fragment
+from ..ad.ops.pixel.vector import vector
 from ..errors import GraphError, InputError
 from ..render.core.lists import list_data
 from ..render.forms.edges.edge_list import EdgeList, edge_list
@@ -213,9 +214,7 @@ def slopes(
 
 def packed(scalars: Sequence[Variable]) -> tuple[Variable, ...]:
     """FLOATs as Variables of four components, and the rest."""
-    groups = [scalars[k : k + 4] for k in range(0, len(scalars), 4)]
-    make = {1: lambda x: x, 2: F.vec2, 3: F.vec3, 4: F.vec4}
-    return tuple(make[len(group)](*group) for group in groups)
+    return tuple(vector(scalars[k : k + 4]) for k in range(0, len(scalars), 4))
 
 
 # Rasterize: the nearest triangle at every pixel, and the layers behind it.

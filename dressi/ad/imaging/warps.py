@@ -16,7 +16,7 @@ from ..ops.pixel.hints import Later, recompute, store
 from ..ops.pixel.kinds import AliasBeside, shortcut
 from ..ops.pixel.math import abs, floor, to_float, to_int
 from ..ops.pixel.matrix import inverse, max_component
-from ..ops.pixel.vector import swizzle, vec2, vec3, vec4
+from ..ops.pixel.vector import swizzle, vec3, vector
 from ..ops.texture.addressing import WrapName
 from ..ops.texture.sample import sample
 from ..transform.gradient import backward, jvp
@@ -66,11 +66,7 @@ def _read(image: Variable, place: Variable, back: Variable, border: WrapName) ->
         pieces = []
         for k in range(0, image.channels, 4):
             parts = [channel(image, c) for c in range(k, min(k + 4, image.channels))]
-            if len(parts) == 1:
-                pieces.append(_read(parts[0], place, back, border))
-                continue
-            vector = {2: vec2, 3: vec3, 4: vec4}[len(parts)](*parts)
-            packed = _read(vector, place, back, border)
+            packed = _read(vector(parts), place, back, border)
             pieces += [swizzle(packed, component) for component in "xyzw"[: len(parts)]]
         return concatenate_channels(*pieces)
     value = _sampled(image, place, border)

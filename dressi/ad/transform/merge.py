@@ -15,7 +15,7 @@ from ..ops.image.lookup import ScatterAdd, with_pairs
 from ..ops.image.reduce import Reduce, Sum
 from ..ops.pixel.arithmetic import Add, Max, maximum
 from ..ops.pixel.constant import is_constant
-from ..ops.pixel.vector import swizzle, vec2, vec3, vec4
+from ..ops.pixel.vector import swizzle, vector
 from .rewrite import replaced, substitute
 
 Key = Callable[[Variable], Hashable | None]
@@ -59,7 +59,7 @@ def pack_externals(program: Program, f: DrawFunction) -> Program:
     packed: dict[Variable, Variable] = {}
     formals, externals = list(graph.formals), list(f.externals)
     for some in together:
-        whole = _VECTORS[sum(f.externals[k].vtype.components for k in some)](*(f.externals[k] for k in some))
+        whole = vector([f.externals[k] for k in some])
         formal, start = Variable(whole.vtype, whole.size, whole.batch, name="packed"), 0
         for k in some:
             end = start + f.externals[k].vtype.components
@@ -74,9 +74,6 @@ def pack_externals(program: Program, f: DrawFunction) -> Program:
     )
     made = other.rebuild(*f.inputs[: f.pulled], *(externals[k] for k in left))
     return replaced(program, {f.output: made.output})
-
-
-_VECTORS = {2: vec2, 3: vec3, 4: vec4}
 
 
 def _in_fours(f: DrawFunction, numbers: Iterable[int]) -> list[list[int]]:

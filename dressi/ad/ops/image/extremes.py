@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ....errors import GraphError
@@ -55,13 +56,22 @@ def along(x: Variable, axis: str) -> Variable:
     return place.x if axis == "x" else place.y
 
 
-def _axes(name: str, b: Like | str | None, axes: str | None) -> str | None:
-    """The axes of ``max`` or ``min``; None if b is a second value. Raises GraphError if both are given."""
+def _extreme(
+    pairwise: Callable[[Like, Like], Variable],
+    kind: type[Reduce],
+    a: Like,
+    b: Like | str | None,
+    axes: str | None,
+) -> Variable:
+    """``max`` or ``min``. pairwise: of two values. kind: along the axes of one. Raises GraphError if both are given."""
     if axes is not None and b is not None:
-        raise GraphError(f"F.{name} takes either a second value or axes of the first, not both")
-    if b is None:
-        return EVERY_AXIS if axes is None else axes
-    return b if isinstance(b, str) else None
+        raise GraphError(f"F.{kind.combine} takes either a second value or axes of the first, not both")
+    if b is not None and not isinstance(b, str):
+        return pairwise(a, b)
+    (x,) = operands(a)
+    axes = axes if b is None else b
+    nothing = extreme_numbers(x)[kind.combine == "min"]
+    return reduce_entries(kind, x, EVERY_AXIS if axes is None else axes, nothing)
 
 
 def max(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variable:
@@ -77,11 +87,7 @@ def max(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variab
     >>> evaluate(F.max(Variable.of([3.0, 9.0, 1.0, 4.0, 5.0]))).item()
     9.0
     """
-    along_axes = _axes("max", b, axes)
-    if along_axes is None:
-        return maximum(a, b)
-    (x,) = operands(a)
-    return reduce_entries(ReduceMax, x, along_axes, extreme_numbers(x)[0])
+    return _extreme(maximum, ReduceMax, a, b, axes)
 
 
 def min(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variable:
@@ -97,8 +103,4 @@ def min(a: Like, b: Like | str | None = None, axes: str | None = None) -> Variab
     >>> evaluate(F.min(Variable.of([3.0, 9.0, 1.0, 4.0, 5.0]))).item()
     1.0
     """
-    along_axes = _axes("min", b, axes)
-    if along_axes is None:
-        return minimum(a, b)
-    (x,) = operands(a)
-    return reduce_entries(ReduceMin, x, along_axes, extreme_numbers(x)[1])
+    return _extreme(minimum, ReduceMin, a, b, axes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -192,6 +193,12 @@ def _vector(vtype: VType, parts: tuple[Like, ...]) -> Variable:
         if not x.vtype.is_matrix and x.vtype.components >= vtype.components:
             return x if x.vtype is vtype else swizzle(x, XYZW[: vtype.components])
     return Construct(vtype, *variables).output
+
+
+def vector(parts: Sequence[Variable]) -> Variable:
+    """Scalars and vectors of up to four components together as one vector; one of them as it is."""
+    width = sum(part.vtype.components for part in parts)
+    return parts[0] if len(parts) == 1 else _vector(vector_type(width), tuple(parts))
 
 
 def vec2(*parts: Like) -> Variable:

@@ -45,7 +45,8 @@ from ....ad.ops.image.lookup import scatter_add, texel_of, with_pairs
 from ....ad.ops.pixel.arithmetic import Add, maximum
 from ....ad.ops.pixel.compare import Select
 from ....ad.ops.pixel.constant import Constant, is_constant
-from ....ad.ops.pixel.matrix import max_component
+from ....ad.ops.pixel.matrix import Columns, max_component
+from ....ad.ops.pixel.vector import vector
 from ....ad.sums import Accumulate, FragmentScatter, Pair, joined, kept_only
 from ....ad.transform.gradient import total
 from ....ad.transform.merge import merged_terms
@@ -69,7 +70,6 @@ from ..model.device import DeviceModel
 # of the program in draws that wait for each other.
 
 CHANNELS = 4
-VECTORS = {2: F.vec2, 3: F.vec3, 4: F.vec4}  # by their number of components
 Kind = TypeVar("Kind", bound=DrawFunction)
 
 
@@ -155,8 +155,7 @@ def _one_sum(sums: Sequence[AccumulateFunction]) -> dict[Variable, Variable]:
     graph, externals = joined([(f.fragment, f.externals) for f in sums])
     count = len(first.fragment.roots)
     values, keep = graph.roots[0::count], graph.roots[1:count]
-    wide = VECTORS[sum(v.vtype.components for v in values)]
-    graph = replace(graph, roots=(wide(*values), *keep))
+    graph = replace(graph, roots=(vector(values), *keep))
     inputs = (*first.inputs[: first.pulled], *externals)
     together = Accumulate(inputs, first, graph, fixed_point=first.fixed_point).output
     parts, channels = {}, iter("xyzw")
@@ -344,13 +343,10 @@ def _entries(
 
 def _composed(vtype: VType, parts: Sequence[Variable]) -> Variable:
     """A value of its components, those of matrices column by column."""
-    if vtype.is_scalar:
-        return parts[0]
     if not vtype.is_matrix:
-        return VECTORS[len(parts)](*parts)
+        return vector(parts)
     rows = vtype.shape[0]
-    columns = [VECTORS[rows](*parts[k : k + rows]) for k in range(0, len(parts), rows)]
-    return (F.mat2, F.mat3, F.mat4)[rows - 2](*columns)
+    return Columns(*(vector(parts[k : k + rows]) for k in range(0, len(parts), rows))).output
 
 
 # Sums in fixed point that a program does not ask for as they run: sums over fragments, and scatters into
