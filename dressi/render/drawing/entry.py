@@ -287,8 +287,9 @@ class Maker:
             return Picked(scene.node(face, parts), scene.material(face, parts), scene.number(face, parts))
 
         background, radius = parts.get("background"), parts.get("radius")
+        form = self.form.with_options(dict(self.options))
         picture = Picture(
-            view, looks, self.size, self.samples, background, self.shader, radius, self.form, draw, pick
+            view, looks, self.size, self.samples, background, self.shader, radius, form, draw, pick
         )
         return with_fibres(picture, self.fibres, np.array(self.numbers), lights) if self.fibres else picture
 

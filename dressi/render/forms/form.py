@@ -10,8 +10,8 @@ import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any
 
 from ...ad import functional as F
@@ -68,7 +68,7 @@ class Form:
     """``draw(mesh, [radius,] **options)`` with ``mesh`` a ``DrawnMesh``. The names of its parameters are the options that
     the form takes."""
     target: Callable[[Variable, Like, int], Variable] | None = None
-    """``target(distance, radius, layers)``: FLOAT, the silhouette of a closed mesh whose outline has these signed
+    """``target(distance, radius, layers, **options)``: FLOAT, the silhouette of a closed mesh whose outline has these signed
     distances (FLOAT, image heights, positive inside). What a fit compares its silhouette with; None for forms without a
     radius. Only a layered form uses ``layers``."""
     presets: Mapping[str, Callable[[Size], dict[str, Any]]] = field(default_factory=dict)
@@ -107,6 +107,12 @@ class Form:
         """Whether the form needs the edges of the mesh, which depend on the data of ``faces``. Over a closed mesh such a
         form may cull back faces without changing the silhouette."""
         return "edges" in self.options
+
+    def with_options(self, options: Mapping[str, Any]) -> Form:
+        """The form with those of the options, by name, that its target takes as well."""
+        known = () if self.target is None else inspect.signature(self.target).parameters
+        given = {name: value for name, value in options.items() if name in known}
+        return replace(self, target=partial(self.target, **given)) if self.target and given else self
 
     def usable_radius(self, radius: float, height: int) -> float:
         """The radius (image heights), or ``least_radius`` in images of ``height`` rows (at most 0.5) if that is larger."""

@@ -62,7 +62,7 @@ def hard_soft_ras(
 @overload
 def hard_soft_ras(
     position: Variable, faces: Variable, *, form: Literal["outer"], radius: Like, edges: EdgeList | None = None,
-    **drawing: Unpack[Drawing],
+    smooth_edge: bool = False, **drawing: Unpack[Drawing],
 ) -> EdgeSilhouette: ...  # fmt: skip
 @overload
 def hard_soft_ras(
@@ -104,6 +104,7 @@ def hard_soft_ras(
     and negative values of a Variable included, counts as that; the derivative goes on.
     layers (face): how many are peeled, 3.  delta (face): half width of the band E, radius; ``math.inf``: E = 1.
     sigma (face): softness, radius / 7.
+    smooth_edge (outer): a margin that is flat at the outline, for second derivatives, False.
     seams (contour): whether lines on which faces pass through each other, or the near plane cuts them, are blended, True.
     edges (all but face): ``edge_list`` of the faces, by default made of the data of ``faces``, and of the positions
     where what they are computed from has data: faces that share no vertices, but meet at equal positions, are one surface.

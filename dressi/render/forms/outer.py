@@ -1,7 +1,7 @@
 """The outer form of HardSoftRas: hard inside, a soft margin outside of the outline.
 
     coverage = 1              where the mesh covers the centre of the pixel,
-               f(d / r)       outside, within r of the outline: f(x) = (1 - x)^2,
+               f(d / r)       outside, within r of the outline: f(x) = (1 - x)^2, or (1 - x^2)^2 with ``smooth_edge``,
                0              elsewhere,
 
 d: distance from the pixel centre to the nearest possible silhouette edge, in image heights like r. From outside, the
@@ -13,6 +13,9 @@ silhouette. f and its slope are 0 at r: a cut there would be a jump.
 Drivers disagree about pixel centres on the outline itself, and a centre covered slightly too early would jump to 1. So
 distances below a twentieth of a pixel count as 0, and distances from there to a tenth grow twice as fast: the image does
 not depend on which of these centres a driver covers.
+
+The slope of (1 - x)^2 reaches the outline: gradients are strong there, and jump where a pixel with a residual becomes covered,
+which second derivatives do not see. (1 - x^2)^2 is flat there: ``hvp`` adds up to differences of gradients.
 
 Covered pixels carry no gradient: opening a hole needs another signal. The reach is about 2 r. If mesh and target are
 farther apart, start with a larger radius and shrink it; the radius is data, so this needs no new build. A soft margin that
@@ -79,37 +82,44 @@ class EdgeSilhouette(Silhouette):
         return F.mix(0.0 if background is None else background, colours[0], self.silhouette)
 
 
-def outer_form(mesh: DrawnMesh, radius: Variable, *, edges: EdgeList | None = None) -> EdgeSilhouette:
+def outer_form(
+    mesh: DrawnMesh, radius: Variable, *, edges: EdgeList | None = None, smooth_edge: bool = False
+) -> EdgeSilhouette:
     """The silhouette of a mesh with a soft margin outside; definitions at the top of this module.
 
     radius: FLOAT 1x1, a fraction of the image height in (0, 1).  edges: ``edge_list`` of the faces drawn, by default
-    made of their data.  Differentiable in position through the ends of the nearest edge, and in the radius. Raises
-    InputError, GraphError.
+    made of their data.  smooth_edge: see the top.  Differentiable in position through the ends of the nearest edge, and
+    in the radius. Raises InputError, GraphError.
     """
     edges = edges or edges_of(mesh)
-    return around_edges(mesh, mesh.face, edges, edge_sides(mesh, edges), radius)
+    return around_edges(mesh, mesh.face, edges, edge_sides(mesh, edges), radius, smooth_edge)
 
 
 def around_edges(
-    mesh: DrawnMesh, face: Variable, edges: EdgeList, sides: Variable, radius: Variable
+    mesh: DrawnMesh,
+    face: Variable,
+    edges: EdgeList,
+    sides: Variable,
+    radius: Variable,
+    smooth_edge: bool = False,
 ) -> EdgeSilhouette:
     """The outer form around the edges whose ``sides`` are not HIDDEN, with ``face`` as the hard picture."""
     near = draw_edges(mesh, edges, sides, radius, lambda ends, edge: F.less(face, 0))
     hard = covered(face)
-    soft = soft_margin(near, radius, mesh.size)
+    soft = soft_margin(near, radius, mesh.size, smooth_edge)
     return EdgeSilhouette(hard, F.select(hard, 1.0, soft), mesh, edges, face, near)
 
 
-def soft_margin(near: NearestPoint, radius: Variable, size: Size) -> Variable:
+def soft_margin(near: NearestPoint, radius: Variable, size: Size, smooth_edge: bool = False) -> Variable:
     """FLOAT: f(d / r) of the nearest edge in images of ``size``, 0 without an edge. Differentiable in position."""
     # A centre this near gets 1 whether or not the driver covers it, so that coverage does not jump.
     away = F.minimum(near.distance, F.maximum(2.0 * near.distance - GRID / size[1], 0.0))
-    return F.select(near.found, falloff(away, radius), 0.0)
+    return F.select(near.found, falloff(away, radius, smooth_edge), 0.0)
 
 
-def outer_target(distance: Variable, radius: Like, layers: int) -> Variable:
+def outer_target(distance: Variable, radius: Like, layers: int, *, smooth_edge: bool = False) -> Variable:
     """FLOAT: the coverage above, from the signed distance to the outline (positive inside). Differentiable in both."""
-    return falloff(F.maximum(-distance, 0.0), radius)
+    return falloff(F.maximum(-distance, 0.0), radius, smooth_edge)
 
 
 OUTER = Form(

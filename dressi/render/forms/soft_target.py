@@ -18,9 +18,11 @@ from ...ad.ops.pixel.constant import Like
 from ...errors import InputError
 
 
-def falloff(distance: Variable, radius: Like) -> Variable:
-    """FLOAT: (1 - distance / radius)^2, 0 from the radius on, where its slope is 0 too. Differentiable in both."""
-    return F.square(F.maximum(1.0 - distance / radius, 0.0))
+def falloff(distance: Variable, radius: Like, smooth_edge: bool = False) -> Variable:
+    """FLOAT: (1 - x)^2 with x = distance / radius, 0 from the radius on, where its slope is 0 too. smooth_edge: (1 - x^2)^2,
+    whose slope is 0 at distance 0 as well. Differentiable in distance and radius."""
+    x = distance / radius
+    return F.square(F.maximum(1.0 - (F.square(x) if smooth_edge else x), 0.0))
 
 
 SMOOTHED = 10
