@@ -4,7 +4,7 @@
     python apps/figures/layers.py --size 256 512 --layers 1 2 4 8 --device llvmpipe SwiftShader
 
 Two glass balls and a torus pass through each other before an opaque wall, or, of the path test, five flat panes as well. Writes layers.png and layers.json: for each device and
-size the milliseconds of a picture in K layers, hard and antialiased, and by moments, as ratios to the opaque picture of the
+size the milliseconds of a picture in K layers, hard and with edges, and by moments, as ratios to the opaque picture of the
 same objects (measured in turns); the mean error of moments relative to sorted layers; and the path test: the objects, or the
 panes, move by --pixels to either side along seven directions, and the gradient of a loss, integrated, is compared with its change.
 """
@@ -104,9 +104,9 @@ def costs(device: Device, size: int, layers: list[int], rounds: int) -> dict[str
         "opaque": {"see_through": False, "form": "hard"},
         "moments": {"transparency": "moments", "form": "hard"},
     }
-    for form in ("hard", "antialias"):
+    for form in ("hard", "edges"):
         ways |= {f"{form} {k}": {"transparency": k, "form": form} for k in layers}
-    ways["opaque antialias"] = {"see_through": False, "form": "antialias"}
+    ways["opaque edges"] = {"see_through": False, "form": "edges"}
     engines, moved = {}, {}
     for name, options in ways.items():
         engines[name], moved[name] = DressiAD(device), places()
@@ -153,7 +153,7 @@ def path_test(device: Device, objects: list, arguments: argparse.Namespace) -> d
     """The integral of the gradient over the change of the loss, by direction; NaN where the loss hardly changes."""
     size, samples = arguments.path_size, arguments.samples
     place = places(samples + 2)
-    options = {"form": "antialias", "transparency": 6, "samples": arguments.per_pixel}
+    options = {"form": "edges", "transparency": 6, "samples": arguments.per_pixel}
     colour = picture(size, place, objects=objects, **options).colour
     target = Variable(colour.vtype, colour.size, name="target", data=np.zeros((1, *colour.shape[1:])))
     error = colour - target
@@ -219,7 +219,7 @@ def main() -> None:
         camera(max(arguments.size)),
         light=SUN,
         background=BACKGROUND,
-        form="antialias",
+        form="edges",
         transparency=max(arguments.layers),
     ).save(arguments.out / "layers.png")
     rows = []

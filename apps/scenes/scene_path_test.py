@@ -1,13 +1,13 @@
 """Do gradients by places of nodes, morph weights, joints and transparency agree with differences of the rendered loss?
 
     python apps/scenes/scene_path_test.py --json out/masks.json
-    python apps/scenes/scene_path_test.py --form antialias --glass --per-pixel 2 --truth 8 --json out/glass.json
+    python apps/scenes/scene_path_test.py --form edges --glass --per-pixel 2 --truth 8 --json out/glass.json
 
 A scene of three nodes that hide each other and do not meet: a box that its place moves, a ball that weights of modes move, a tube that joints
 bend; with --glass the ball and the tube are seen through, and their alphas are a fourth family. Along each direction of these parameters vertices move by at most --pixels. The loss (squared difference of masks or
 colours from the same scene elsewhere) changes by L(end) - L(start); the gradient times the direction, integrated along the
-path, must give the same. With --truth N the target is a picture of N x N samples a pixel, and the change of the loss is also compared
-with that of pictures of so many samples. Prints the median of the ratios of each family of parameters, and the share within 5 %.
+path, must give the same. With --truth N the target is a picture of N x N samples a pixel, and the integral is also compared with the
+change of the loss of pictures of so many samples, whose derivative that of the edges form is. Prints the median of the ratios of each family of parameters, and the share within 5 %.
 Directions that change the loss by less than 2 % of the largest change are left out.
 """
 
@@ -126,7 +126,7 @@ class Work:
         nodes += [
             Node(g, look, name=n) for g, look, n in zip(geometries, looks[1:], ("ball", "tube"), strict=True)
         ]
-        options = {"radius": radius} if form in ("outer", "contour") else {}
+        options = {"radius": radius} if form == "outer" else {}
         shown = render(Scene(nodes), self.camera, form=form, shader=glow, samples=per_pixel, **options)
         # Colours of the outer form jump at contours inside of the outline.
         return F.vec3(shown.mask, shown.mask, shown.mask) if form == "outer" else shown.colour
@@ -247,7 +247,7 @@ def figures(ratios: dict[str, float]) -> dict:
 
 
 def measure(arguments: argparse.Namespace) -> dict:
-    """Ratios by family, their medians and shares within 5 %: of the integrals to the changes, and of these to those of the truth."""
+    """Ratios by family, their medians and shares within 5 %: of the integrals to the changes, and to those of the truth."""
     work = Work(arguments)
     work.aim()
     found: dict[str, dict] = {family: {} for family in work.start}
@@ -260,7 +260,7 @@ def measure(arguments: argparse.Namespace) -> dict:
         result[family] = figures({name: i / d for name, (i, d, _) in kept.items()})
         if work.fine is not None:
             result[family]["truth"] = figures(
-                {name: d / t for name, (_, d, t) in kept.items() if t is not None}
+                {name: i / t for name, (i, _, t) in kept.items() if t is not None}
             )
         print(f"{family}: {len(kept)} directions, {row(result[family])}", flush=True)
     for ad in (work.ad, work.fine):
@@ -282,8 +282,8 @@ def main() -> None:
     parser.add_argument(
         "--form",
         default="outer",
-        choices=("outer", "contour", "antialias"),
-        help="outer compares masks, the others colours too",
+        choices=("outer", "edges"),
+        help="outer compares masks, edges colours too",
     )
     parser.add_argument("--glass", action="store_true", help="the ball and the tube are seen through")
     parser.add_argument("--per-pixel", type=int, default=1, help="samples along each axis of a pixel")

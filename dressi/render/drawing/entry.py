@@ -19,7 +19,7 @@ from ..core.lists import list_data
 from ..forms.edges.edge_list import edge_list
 from ..forms.form import HARD, Form, Silhouette, fraction, known_form
 from ..forms.hard_soft_ras import FORMS, check_names, draw_form
-from ..layers.margins import check_layered, draw_layers
+from ..layers.edged import check_layered, draw_layers
 from ..layers.moments import draw_summed
 from ..layers.peel import MOST
 from ..mesh import Material, Mesh
@@ -107,9 +107,9 @@ def render(
     form. Faces of a node that meet at equal positions are one surface to these
     forms, whether or not they share vertices; smooth normals need shared ones (``mesh.weld``).
     cull: "none" or "back".  transparency: how many transparent surfaces a pixel shows, from 1 to 16, sorted
-    by their depth at its centre; ``picture.missed`` tells where there are more, and arrays warn. All forms
-    but "face" and "edges" draw them; "antialias" is then the default instead of "outer". "moments" sums all of them in no
-    order, over the opaque ones by any form: nearly the same colours, and no derivatives of their silhouettes.
+    by their depth at its centre; ``picture.missed`` tells where there are more, and arrays warn. "edges" and "hard" draw
+    them; "edges" is then the default instead of "outer". "moments" sums all of them in no order, over the opaque
+    ones by any form: nearly the same colours, and no derivatives of their silhouettes.
     outputs: the images of ``Pixels`` that are computed together.
 
     All computation is in linear light; only ``Pixels.srgb`` and ``save`` convert to sRGB.  N meshes
@@ -157,7 +157,7 @@ def render(
     if form is None:
         moving = any(isinstance(given.get(name), Variable) for name in (*scene.moving, "cameras"))
         layered = scene.recipe.transparent and transparency != MOMENTS
-        soft = "antialias" if layered and radius is None else "outer"
+        soft = "edges" if layered else "outer"
         form = soft if moving or radius is not None else "hard"
     check_options(form, samples, cull, filter, outputs, options)
     seen_through = [shown.nodes[k].name for k in scene.recipe.transparent]

@@ -53,9 +53,9 @@ from ...ad.ops.pixel.constant import Like
 from ...errors import InputError
 from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered, pixel_centres
 from .edges.around_edges import (
-    InnerFace,
     NearestPoint,
     Stored,
+    Walk,
     draw_edges,
     edge_depths,
     face_beside,
@@ -159,7 +159,7 @@ def inner_surface(mesh: DrawnMesh, edges: EdgeList, near: NearestPoint, beside: 
     goal = F.select(near.found, near.point + outward * share, 0.0)
     lists = mesh.faces, edges.neighbours
     places = F.stop_gradient(near.point), F.stop_gradient(goal)
-    face = InnerFace(beside, *places, *lists, mesh.points.vertex).output
+    face = Walk(beside, *places, *lists, mesh.points.vertex).output.x
     weights = barycentric(mesh.position, corners(face, mesh.faces), mesh.size, place=goal, clamp=True)
     # A face seen edge-on shows the mean of its corners.
     flat = F.select(covered(face), 1 / 3, 0.0)

@@ -179,9 +179,8 @@ class Edged(Silhouette):
                     code(F.select(covered(face), colour, far))
                     for face, colour in zip(pair.faces, colours[1 + 2 * k : 3 + 2 * k], strict=True)
                 ]
-            jumps.append(F.select(pair.found, (sides[0] - sides[1]) * pair.weight, 0.0))
-        parts = [pair.part for pair in self.pairs]
-        return MovedEdges(shared, *(pair.moved for pair in self.pairs), *jumps, *parts).output
+            jumps.append(sides[0] - sides[1])
+        return moved_edges(shared, self.pairs, jumps)
 
     def _extrapolated(self, picture: Variable, pair: Pair) -> list[Variable]:
         """The colours of both surfaces at the edge, each from its pixel and the next one behind that shows the same surface;
@@ -201,6 +200,12 @@ class Edged(Silhouette):
             change = (colour - at(picture, behind)) * F.mix(screen, F.minimum(along, MOST), ALONG)
             sides.append(colour + F.select(at(even, min(near, behind)), change, 0.0))
         return sides
+
+
+def moved_edges(picture: Variable, pairs: Sequence[Pair], jumps: Sequence[Variable]) -> Variable:
+    """The picture, with the derivative of edges at which it jumps, from left to right and from top to bottom, by so much."""
+    weighed = [F.select(pair.found, jump * pair.weight, 0.0) for pair, jump in zip(pairs, jumps, strict=True)]
+    return MovedEdges(picture, *(p.moved for p in pairs), *weighed, *(p.part for p in pairs)).output
 
 
 class Shares(NamedTuple):
@@ -241,28 +246,22 @@ def edges_form(mesh: DrawnMesh, *, edges: EdgeList | None = None) -> Edged:
     edges: ``edge_list`` of the faces drawn, by default made of their data.  Differentiable in position through the places
     of the edges, and in what the surfaces are shaded with. Raises InputError, GraphError.
     """
-    edges = edges or edges_of(mesh)
-    vertex = mesh.points.vertex
-    fine = mesh.face_count * FINE > mesh.size[0] * mesh.size[1]
-    parted = Parted(mesh.face, joined(mesh, edges), divides=not fine).output
-    lists = mesh.faces, edges.neighbours, vertex, shared_corners(mesh, edges)
-    both = PairEdges(parted, mesh.face, *lists).output
-    if fine:
-        # Most pairs that show different faces have no edge: what follows runs on those that have one.
-        both = F.select(F.equal(AnyEdge(both).output, 1), Stored(both).output, -1)
-    lines = [
-        line_of(mesh, F.swizzle(both, part), step) for part, step in zip(("xy", "zw"), BOTH, strict=True)
-    ]
-    stored = Stored(F.stop_gradient(F.vec4(*(x for line in lines for x in line.drawn)))).output
-    extents = Extents(stored).output
-    pairs = tuple(
-        pair_of(mesh, line, step, F.swizzle(extents, part))
-        for line, part, step in zip(lines, ("xy", "zw"), BOTH, strict=True)
-    )
+    both = edges_between(mesh, edges or edges_of(mesh))
+    pairs, stored = pairs_of(mesh, [F.swizzle(both, part) for part in ("xy", "zw")])
     hard = covered(mesh.face)
     result = Edged(hard, hard, mesh, pairs, Shares.of(stored))
     there = [covered(face) for face in (mesh.face, *(f for pair in pairs for f in pair.faces))]
     return replace(result, silhouette=result.blend(there))
+
+
+def edges_between(mesh: DrawnMesh, edges: EdgeList) -> Variable:
+    """IVEC4, ``PairEdges`` of what the pixels show."""
+    fine = mesh.face_count * FINE > mesh.size[0] * mesh.size[1]
+    parted = Parted(mesh.face, joined(mesh, edges), divides=not fine).output
+    lists = mesh.faces, edges.neighbours, mesh.points.vertex, shared_corners(mesh, edges)
+    both = PairEdges(parted, mesh.face, *lists).output
+    # Of fine meshes, most pairs that show different faces have no edge: what follows runs on those that have one.
+    return F.select(F.equal(AnyEdge(both).output, 1), Stored(both).output, -1) if fine else both
 
 
 class AnyEdge(PixelFunction):
@@ -314,6 +313,15 @@ def line_of(mesh: DrawnMesh, edge: Variable, step: Step) -> Line:
     fall, turn = (-F.component(line, s.index(1)) / float(mesh.size[1]) for s in (step, step[::-1]))
     there = F.logical_and(found, F.not_equal(fall, 0.0))
     return Line(there, (own, other), line, F.select(there, fall, 1.0), F.select(there, turn, 0.0))
+
+
+def pairs_of(mesh: DrawnMesh, edges: Sequence[Variable]) -> tuple[tuple[Pair, ...], Variable]:
+    """The edges to the right and below by their numbers in ``PairEdges``, IVEC2 each; and the input of ``Cells``."""
+    lines = [line_of(mesh, edge, step) for edge, step in zip(edges, BOTH, strict=True)]
+    stored = Stored(F.stop_gradient(F.vec4(*(x for line in lines for x in line.drawn)))).output
+    extents = Extents(stored).output
+    sides = zip(lines, BOTH, ("xy", "zw"), strict=True)
+    return tuple(pair_of(mesh, line, step, F.swizzle(extents, part)) for line, step, part in sides), stored
 
 
 def pair_of(mesh: DrawnMesh, line: Line, step: Step, extents: Variable) -> Pair:
@@ -783,6 +791,8 @@ class MovedEdges(Alias):
         if i > 2:
             return None
         part, jump = self.inputs[i + 4], self.inputs[i + 2]
+        # Of sums it is one value for all pixels, which would have no next one.
+        gy = F.expand(gy, gy.batch, self.output.size)
         following = F.shift(gy, -BOTH[i - 1][0], -BOTH[i - 1][1], "zero")
         met = F.mix(gy, following, part)
         return met * jump if gy.vtype is FLOAT else F.dot(met, jump)

@@ -20,7 +20,7 @@ from ...ad.ops.pixel.kinds import shortcut
 from ...ad.transform.fused import fused
 from ...ad.transform.tiles import over_tiles, stacked, unstacked
 from ..surface.screen import DrawnMesh, common_batch, corners, covered, pixel_centres
-from .edges.around_edges import InnerFace, Stored, StoredGradient, face_planes, rasterize_edges
+from .edges.around_edges import Stored, StoredGradient, Walk, face_planes, rasterize_edges
 from .edges.edge_list import BEYOND, HIDDEN, OUTWARD, EdgeList, edge_sides, ends_of, seen_ends
 from .edges.seams import DOWN, RIGHT, Step, nearest_seam, seam_pixels
 
@@ -210,7 +210,7 @@ def taken_face(mesh: DrawnMesh, edges: EdgeList, passing: Passing, step: Step) -
     point = p + F.clamp(0.5 - across) * F.constant(way)
     start = F.select(from_next, p + F.constant(way), p)
     lists = mesh.faces, edges.neighbours, mesh.points.vertex
-    face = InnerFace(giver, start, F.stop_gradient(point), *lists).output
+    face = Walk(giver, start, F.stop_gradient(point), *lists).output.x
     return F.select(covered(face), face, giver), point
 
 

@@ -1,6 +1,6 @@
 """Tilted panes of glass that pass through each other, before an opaque one: drawn, and sorted in float64 by NumPy."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,11 +8,11 @@ import numpy as np
 import outer_cases as oc
 import soft_cases as sc
 
-from dressi import F, Variable, gradient
-from dressi.ad.graph.types import FLOAT, IVEC3, VEC3, VEC4, list_image, list_size
-from dressi.render.forms.antialias import ANTIALIAS
-from dressi.render.forms.form import Form
-from dressi.render.layers.margins import draw_layers
+from dressi import F, Variable, evaluate, gradient
+from dressi.ad.graph.types import FLOAT, IVEC3, VEC3, VEC4, list_image, list_size, list_values
+from dressi.render.forms.form import HARD, Form
+from dressi.render.forms.pairs import EDGES
+from dressi.render.layers.edged import draw_layers
 from dressi.render.layers.stacks import Layered
 from dressi.render.surface.screen import DrawnMesh
 
@@ -157,38 +157,44 @@ def drawn(
     return Drawn(position, colours, alphas, result, picture)
 
 
-@dataclass
 class Balls:
-    """Two glass balls that pass through each other, before an opaque wall, and the ways they move: of all points, world."""
+    """Two glass balls that pass through each other, before an opaque wall: losses of the edges form, and of pictures with many
+    samples a pixel, along ways in which their points move."""
 
-    size: tuple[int, int]
-    samples: int
-    form: Form = ANTIALIAS
-    radius: float | None = None
-    """Of soft forms, a fraction of the image height."""
+    SIZE, SAMPLES, PATH = 48, 12, 12
 
-    def __post_init__(self):
+    def __init__(self, run: sc.Executor):
         ball, faces = sc.icosphere(2)
         wall = np.array([(-6, -6, -2), (6, -6, -2), (6, 6, -2), (-6, 6, -2)], float)
+        self.run = run
         self.points = np.concatenate([wall, ball * 0.8 + (-0.35, 0.1, 0.3), ball * 0.75 + (0.4, -0.1, -0.1)])
         first = np.array([(0, 1, 2), (0, 2, 3)])
         self.faces = np.concatenate([first, faces + 4, faces + 4 + len(ball)])
         self.matrix = sc.camera(15, 10, 4)
-        self.places = np.concatenate([[-1.0, 1.0], (np.arange(self.samples) + 0.5) / self.samples * 2 - 1])
-        self.position = Variable(VEC4, list_size(len(self.points)), len(self.places), name="position")
+        self.ends, fine = self._picture(HARD, 3, self.SIZE * self.SAMPLES)
+        self.fine = F.resize(fine, (self.SIZE, self.SIZE), "area")
+        self.path, picture = self._picture(EDGES, self.PATH, self.SIZE)
+        self.target = Variable(VEC3, picture.size, name="target", data=np.zeros((1, *picture.shape[1:])))
+        (self.slope,) = gradient(self.loss(picture - self.target), [self.path])
+
+    def _picture(self, form: Form, batch: int, size: int) -> tuple[Variable, Variable]:
+        """The positions in clip space, and the picture."""
+        position = Variable(VEC4, list_size(len(self.points)), batch, name="position")
         faces = Variable(IVEC3, list_size(len(self.faces)), name="faces", data=list_image(self.faces))
-        radius = {} if self.radius is None else {"radius": F.constant(self.radius)}
-        mesh = DrawnMesh(self.position, faces, self.size, len(self.faces))
-        drawn = draw_layers(self.form, mesh, 2, 4, **radius)
+        drawn = draw_layers(form, DrawnMesh(position, faces, (size, size), len(self.faces)), 2, 4)
         colours = leaf("colours", VEC3, 0.5 + 0.5 * np.sin(3 * self.points + 1))
         alphas = leaf("alphas", FLOAT, np.repeat((1.0, 0.5, 0.6), (2, 320, 320)))
         alpha = [F.lookup(alphas, s.face) for s in drawn.surfaces]
         shaded = [s.interpolate(colours) * a for s, a in zip(drawn.surfaces, alpha, strict=True)]
-        self.picture = drawn.blend(shaded, None, [1.0 - a for a in alpha])
-        self.target = Variable(VEC3, self.size, name="target", data=np.zeros((1, *self.size[::-1], 3)))
-        error = self.picture - self.target
-        self.squares = F.dot(error, error)
-        self.outputs = [self.squares, *gradient(F.sum(self.squares), [self.position]), self.picture]
+        return position, drawn.blend(shaded, None, [1.0 - a for a in alpha])
+
+    @staticmethod
+    def loss(error: Variable) -> Variable:
+        error = F.gaussian_blur(error, 1.0, None)
+        return F.sum(F.dot(error, error))
+
+    def put(self, leaf: Variable, points: Sequence[np.ndarray]) -> None:
+        leaf.data = np.concatenate([list_image(sc.to_clip(self.matrix, p)) for p in points])
 
     def directions(self) -> Iterator[tuple[str, np.ndarray]]:
         """Nine of both balls, and of one alone."""
@@ -196,26 +202,25 @@ class Balls:
         yield from oc.nine_directions(balls)
         yield "one ball", np.where(np.arange(len(balls))[:, None] < len(balls) // 2, (0.3, 0.6, -0.9), 0.0)
 
-    def along(self, run: sc.Executor, names: Sequence[str] | None = None) -> list[oc.Along]:
-        """The path test along the directions of those names, by default all."""
-
-        def put(points: Callable[[float], np.ndarray]) -> None:
-            self.position.data = np.concatenate(
-                [list_image(sc.to_clip(self.matrix, points(h))) for h in self.places]
-            )
-
+    def along(self, *names: str) -> list[oc.Along]:
+        """Integrals of the gradient over two pixels along the directions of those names, and how the loss of pictures with
+        many samples a pixel changes."""
         still = np.arange(len(self.points))[:, None] < 4
-        put(lambda _: np.where(still, self.points, self.points * 1.1 + (0.05, 0.03, 0)))
-        self.target.data = np.asarray(run(self.outputs)[2][:1], float)
-        found = []
+        away = np.where(still, self.points, self.points * 1.1 + (0.05, 0.03, 0))
+        places, found = (np.arange(self.PATH) + 0.5) / self.PATH * 2 - 1, []
         for name, direction in self.directions():
-            if names is not None and name not in names:
+            if name not in names:
                 continue
             step = np.zeros_like(self.points)
-            step[4:] = oc.pixel_step(self.points[4:], direction, self.matrix, self.size)
-            put(lambda h, step=step: self.points + h * step)
-            squares, slope, _ = run(self.outputs)
-            moved = slope.reshape(len(self.places), -1, 4)[:, : len(step)] * (step @ self.matrix[:, :3].T)
-            losses = squares.astype(float).sum(axis=(1, 2))
-            found.append(oc.Along(name, 2 * moved.sum(axis=(1, 2))[2:].mean(), losses[1] - losses[0]))
+            step[4:] = oc.pixel_step(self.points[4:], direction, self.matrix, (self.SIZE, self.SIZE))
+            self.put(self.ends, [away, self.points - step, self.points + step])
+            photo, *ends = self.run([self.fine])[0]
+            self.target.data = photo[None]
+            losses = [
+                evaluate(self.loss(Variable(VEC3, self.target.size, data=(e - photo)[None]))) for e in ends
+            ]
+            self.put(self.path, [self.points + h * step for h in places])
+            slope = list_values(self.run([self.slope])[0], len(step))
+            moved = (slope * (step @ self.matrix[:, :3].T)).sum((1, 2), dtype=float)
+            found.append(oc.Along(name, 2 * moved.mean(), float(losses[1].item() - losses[0].item())))
         return found

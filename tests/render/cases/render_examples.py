@@ -168,7 +168,7 @@ def inner_face() -> Example:
     middle = (start[0] + start[1] + start[2]) * (1 / 3)
     way = Variable(VEC2, SIZE, data=rng.normal(size=(1, SIZE[1], SIZE[0], 2)).astype(np.float32) * 0.1)
     neighbours = edges.edge_list(CASE.faces).neighbours
-    return Example(around_edges.InnerFace(face, middle, middle + way, faces, neighbours, vertex).output)
+    return Example(around_edges.Walk(face, middle, middle + way, faces, neighbours, vertex).output)
 
 
 def seam_example(kind: type[Function], batch: int) -> Example:
@@ -300,7 +300,7 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     ],
     edge_sides.EdgeFront: [lambda: edge_front(0), lambda: edge_front(1)],
     passings.Crossing: [lambda: crossing("x", 1), lambda: crossing("y", 2)],
-    around_edges.InnerFace: [inner_face],
+    around_edges.Walk: [inner_face],
     **{
         k: [lambda k=k: pair_example(k, 1), lambda k=k: pair_example(k, 2)]
         for k in (pairs.Parted, pairs.PairEdges, pairs.AnyEdge, pairs.MovedEdges, pairs.ScaledGradient)

@@ -1,6 +1,7 @@
 """Transparent layers: peeled, by moments, and as nodes of scenes."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import glass_cases as gc
 import numpy as np
@@ -11,17 +12,15 @@ from dressi import F, InputError, Variable, adam
 from dressi.ad.check import check_gradient
 from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
-from dressi.ad.graph.types import FLOAT, IVEC3, MAT4, VEC3, VEC4, list_image, list_size
+from dressi.ad.graph.types import FLOAT, IVEC3, MAT4, VEC3, VEC4, list_image, list_size, list_values
 from dressi.ad.transform.gradient import gradient, total
 from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text
 from dressi.render import Camera, Material, Mesh, Node, Scene, list_leaf, primitives, render, to_clip
-from dressi.render.forms.antialias import ANTIALIAS
-from dressi.render.forms.contour import CONTOUR
 from dressi.render.forms.face import FACE
 from dressi.render.forms.form import HARD
-from dressi.render.forms.outer import OUTER
-from dressi.render.layers.margins import draw_layers
+from dressi.render.forms.pairs import EDGES
+from dressi.render.layers.edged import draw_layers
 from dressi.render.layers.moments import BIAS, OWN, SPREAD, share_before, summed_layers
 from dressi.render.layers.peel import peel
 from dressi.render.surface.screen import DrawnMesh
@@ -34,7 +33,6 @@ from dressi.vk.run.execution.executor import VulkanExecutor
 
 SCENE = gc.glass()
 TRUTH, COUNT = gc.sorted_picture(SCENE)
-RADIUS = {"radius": F.constant(3 / gc.SIZE[1])}
 
 
 def test_picture_is_the_sorted_one():
@@ -67,70 +65,53 @@ def test_what_lies_behind_the_last_layer_is_told():
     assert_allclose(picture[0][COUNT <= 2], TRUTH[COUNT <= 2], atol=1e-9)
 
 
-def test_silhouettes_of_all_layers_are_antialiased():
+def test_silhouettes_of_all_layers_are_blended():
     """Nearer to the mean of 64 samples a pixel than the hard picture: at edges, and where panes pass through
     each other."""
     fine = gc.sorted_picture(SCENE, (gc.SIZE[0] * 8, gc.SIZE[1] * 8))[0]
     truth = fine.reshape(gc.SIZE[1], 8, gc.SIZE[0], 8, 3).mean((1, 3))
-    (picture,) = evaluate([gc.drawn(SCENE, ANTIALIAS).picture])
-    (unseamed,) = evaluate([gc.drawn(SCENE, ANTIALIAS, with_seams=False).picture])
-    hard, soft, without = (np.abs(p - truth).mean() for p in (TRUTH, picture[0], unseamed[0]))
-    assert soft < 0.95 * without < 0.4 * hard, (hard, soft, without)
+    (picture,) = evaluate([gc.drawn(SCENE, EDGES).picture])
+    hard, soft = (np.abs(p - truth).mean() for p in (TRUTH, picture[0]))
+    assert soft < 0.4 * hard, (soft, hard)
 
 
-@pytest.mark.parametrize("form", [OUTER, CONTOUR], ids=lambda form: form.name)
-def test_margins_show_what_comes_there(form):
-    """Just beside its outline a pane of the margin lies where it does just inside: between the layers that
-    the pixel shows, and outside of all with the outer form. Farther than the radius the picture is the sorted
-    one."""
-    quads = [((0, 0), (40, 40), 0.9), ((8, 0), (20.05, 40), 0.5), ((10, 0), (40, 20), 0.3)]
-    if form is OUTER:
-        quads = [((50, 0), (60, 40), 0.9), quads[1], ((50, 0), (60, 40), 0.3)]
-    corners = np.array([[(a, b, z), (c, b, z), (c, d, z), (a, d, z)] for (a, b), (c, d), z in quads])
-    colours = np.array([(0.2, 0.4, 0.1), (0.9, 0.1, 0.3), (0.1, 0.2, 0.8)])
-    flat = np.diag([2 / 40, 2 / 40, 1.0, 1.0])
-    flat[:2, 3] = -1
-    scene = gc.Glass(corners, colours, np.array([1.0, 0.6, 0.7]), flat)
-    radius = {"radius": F.constant(3 / 40)}
-    made = gc.drawn(scene, form, 2, (40, 40), **radius)
-    picture, margin = evaluate([made.picture, made.layers.margin])
-    truth = gc.sorted_picture(scene, (40, 40))[0]
-    for row in (10, 30):
-        assert margin[0][row, 20] > 0.6 and not margin[0][row, [24, 30]].any()
-        inside, soft = truth[row, 19], margin[0][row, 20, None]
-        assert_allclose(picture[0][row, 20], truth[row, 20] * (1 - soft) + soft * inside, atol=1e-6)
-        assert_allclose(picture[0][row, 24:36], truth[row, 24:36], atol=1e-6)
+ALPHAS, COLOURS = np.array([1.0, 0.6, 0.7]), np.array([(0.2, 0.4, 0.1), (0.9, 0.1, 0.3), (0.1, 0.2, 0.8)])
 
 
-@pytest.mark.parametrize(
-    ("end", "start", "flip"), [(3.7, 4.2, False), (4.2, 3.7, True), (3.6, 3.9, True), (4.4, 4.1, False)]
-)
-def test_what_lies_between_two_edges_is_composed(end, start, flip):
-    """Of a pane that ends between two centres and one that begins there, each pixel has the exact shares: of
-    both or of none of them, too. An opaque pane lies behind all rows but the first."""
-    size, alphas = 8, np.array([1.0, 0.6, 0.7])
-    colours = np.array([(0.2, 0.4, 0.1), (0.9, 0.1, 0.3), (0.1, 0.2, 0.8)])
-    quads = [((0, 0.25), (8, 8), 0.9), ((0, 0), (end, 8), 0.3), ((start, 0), (8, 8), 0.5)]
+def row_of(end: float, start: float) -> np.ndarray:
+    """(3,): the light of eight pixels before an opaque wall: a pane ends at ``end``, and one behind it begins at ``start``."""
+    cuts = np.array([0.0, *sorted((end, start)), 8.0])
+    total = np.zeros(3)
+    for a, b in pairwise(cuts):
+        colour, middle = COLOURS[0], (a + b) / 2
+        for k, inside in ((2, middle > start), (1, middle < end)):
+            colour = ALPHAS[k] * COLOURS[k] + (1 - ALPHAS[k]) * colour if inside else colour
+        total = total + (b - a) * colour
+    return total
+
+
+@pytest.mark.parametrize(("end", "start", "flip"), [(3.7, 4.2, False), (4.2, 3.7, True), (4.4, 4.1, False)])
+def test_edges_of_two_layers_between_two_pixels_move_by_what_lies_between_them(end, start, flip):
+    """Both panes, or none of them: the derivatives of the light of a row by either edge are exact."""
+    size = 8
+    quads = [((0, 0), (8, 8), 0.9), ((0, 0), (end, 8), 0.3), ((start, 0), (8, 8), 0.5)]
     corners = [[(a, b, z), (c, b, z), (c, d, z), (a, d, z)] for (a, b), (c, d), z in quads]
     points = np.array(corners).reshape(-1, 3) * (2 / size, 2 / size, 1) - (1, 1, 0)
     points = points[:, [1, 0, 2]] if flip else points
-    faces = gc.Glass(np.zeros((3, 4, 3)), colours, alphas).faces
+    faces = gc.Glass(np.zeros((3, 4, 3)), COLOURS, ALPHAS).faces
     position = gc.leaf("position", VEC4, np.concatenate([points, np.ones((len(points), 1))], axis=1))
     triangles = Variable(IVEC3, list_size(6), name="faces", data=list_image(faces))
-    drawn = draw_layers(ANTIALIAS, DrawnMesh(position, triangles, (size, size), 6), 2, 2)
-    alpha = [F.lookup(gc.leaf("alphas", FLOAT, np.repeat(alphas, 2)), s.face) for s in drawn.surfaces]
-    table = gc.leaf("colours", VEC3, np.repeat(colours, 2, 0))
+    drawn = draw_layers(EDGES, DrawnMesh(position, triangles, (size, size), 6), 2, 2)
+    alpha = [F.lookup(gc.leaf("alphas", FLOAT, np.repeat(ALPHAS, 2)), s.face) for s in drawn.surfaces]
+    table = gc.leaf("colours", VEC3, np.repeat(COLOURS, 2, 0))
     shaded = [F.lookup(table, s.face) * a for s, a in zip(drawn.surfaces, alpha, strict=True)]
-    picture = drawn.blend(shaded, None, [1.0 - a for a in alpha])
-    found = evaluate([picture])[0][0]
-    fine = (np.arange(800) + 0.5) / 100
-    row = colours[0] + np.zeros((800, 1))
-    for k, inside in ((2, fine > start), (1, fine < end)):
-        row = np.where(inside[:, None], alphas[k] * colours[k] + (1 - alphas[k]) * row, row)
-    expected = row.reshape(8, 100, 3).mean(1)
-    assert_allclose(found[:, 4] if flip else found[4], expected, atol=1e-6)
-    way = np.random.default_rng(2).normal(size=position.shape) * (1, 1, 0, 0)
-    check_slopes(F.sum(F.dot(picture, picture * picture.x)), {position: way}, 1e-7, 1e-5)
+    picture, way = drawn.blend(shaded, None, [1.0 - a for a in alpha]), np.array((0.5, -0.2, 0.7))
+    (slope,) = evaluate(gradient(F.sum(F.dot(picture, tuple(way))), [position]))
+    moved = list_values(slope, 12)[0, :, 1 if flip else 0] * 2 / size / size  # by a pixel, of each row
+    for of, ends in (((5, 6), ((1e-4, 0), (-1e-4, 0))), ((8, 11), ((0, 1e-4), (0, -1e-4)))):
+        change = [row_of(end + a, start + b) @ way for a, b in ends]
+        expected = (change[0] - change[1]) / 2e-4
+        assert abs(expected) > 0.05 and moved[list(of)].sum() == pytest.approx(expected, rel=1e-6)
 
 
 def check_slopes(loss: Variable, ways: dict[Variable, np.ndarray], step: float, most: float) -> None:
@@ -141,20 +122,20 @@ def check_slopes(loss: Variable, ways: dict[Variable, np.ndarray], step: float, 
         assert abs(difference - (slope * way).sum()) <= most * np.abs(slope * way).sum()
 
 
-@pytest.mark.parametrize("form", [HARD, ANTIALIAS, OUTER, CONTOUR], ids=lambda form: form.name)
+@pytest.mark.parametrize("form", [HARD, EDGES], ids=lambda form: form.name)
 def test_gradient_is_the_central_difference_of_the_picture_drawn_again(form):
-    made = gc.drawn(SCENE, form, **RADIUS if form.soft else {})
+    """Of edges, by positions, it is that of pictures with many samples a pixel."""
+    made = gc.drawn(SCENE, form)
     error = made.picture - Variable(VEC3, gc.SIZE, data=np.roll(TRUTH, 3, 1)[None])
-    leaves, rng = (made.position, made.colours, made.alphas), np.random.default_rng(1)
+    leaves, rng = (made.colours, made.alphas, made.position), np.random.default_rng(1)
+    leaves = leaves if form is HARD else leaves[:2]
     ways = {x: rng.normal(size=x.shape) * ((1, 1, 0.1, 0.3) if x.vtype is VEC4 else 1) for x in leaves}
     check_slopes(F.sum(F.dot(error, error)), ways, 1e-7, 1e-5)
 
 
 def test_forms_that_draw_no_layers_say_so():
     with pytest.raises(InputError, match="face form draws no layers of transparent"):
-        gc.drawn(SCENE, FACE, **RADIUS)
-    with pytest.raises(InputError, match="leave out seams"):
-        gc.drawn(SCENE, CONTOUR, **RADIUS, seams=True)
+        gc.drawn(SCENE, FACE, radius=F.constant(0.1))
     with pytest.raises(InputError, match="from 1 to 16, not 0"):
         gc.drawn(SCENE, HARD, layers=0)
 
@@ -166,24 +147,23 @@ def test_drivers_draw_the_sorted_picture(run):
     assert_allclose(picture[0][clear], TRUTH[clear], atol=1e-4)
 
 
-def check_path(run, form, *names: str) -> None:
-    """The gradient integrates to the loss of balls whose outlines, back sides and lines of intersection
-    move."""
-    balls = gc.Balls((64, 64), 6, form, 3 / 64 if form.soft else None)
-    ratios = [one.integral / one.difference for one in balls.along(run, names)]
-    assert len(ratios) == len(names) and np.abs(np.array(ratios) - 1).max() < 0.05, ratios
-    assert abs(np.median(ratios) - 1) <= 0.02, ratios
-
-
-@pytest.mark.release
-def test_gradient_integrates_to_the_loss():
-    check_path(evaluate, ANTIALIAS, "scale", "one ball")
+@pytest.mark.release("swiftshader")
+def test_drivers_move_the_edges_of_all_layers(run):
+    made = gc.drawn(SCENE, EDGES)
+    error = made.picture - Variable(VEC3, gc.SIZE, data=np.roll(TRUTH, 3, 1)[None])
+    outputs = [made.picture, *gradient(F.sum(F.dot(error, error)), [made.position])]
+    (picture, slope), (expected, truth) = run(outputs), evaluate(outputs)
+    assert np.median(np.abs(picture - expected)) < 1e-5 and np.abs(picture - expected).mean() < 2e-3
+    assert np.abs(slope - truth).max() <= 0.03 * np.abs(truth).max()
 
 
 @pytest.mark.release
 @pytest.mark.one_driver
-def test_gradient_integrates_to_the_loss_on_a_device(run):
-    check_path(run, CONTOUR, "translation z", "scale", "smooth 0", "one ball")
+def test_gradient_integrates_to_the_loss_of_many_samples(run):
+    """Of balls whose outlines, back sides and lines of intersection move."""
+    found = gc.Balls(run).along("translation z", "scale", "one ball")
+    ratios = np.array([one.integral / one.difference for one in found])
+    assert len(ratios) == 3 and np.abs(ratios - 1).max() < 0.03, ratios
 
 
 RNG = np.random.default_rng(4)
@@ -377,8 +357,6 @@ def test_panes_are_seen_through():
     [
         {"transparency": 5},
         {"transparency": "moments"},
-        {"form": "antialias", "transparency": 1},
-        {"form": "contour", "radius": 0.05, "transparency": 2},
     ],
 )
 def test_gradients_by_alpha_and_place(options):
@@ -403,9 +381,9 @@ def test_forms_that_draw_no_layers_name_the_node():
         drawn(nodes(), transparency=99)
 
 
-def test_moving_glass_is_antialiased():
+def test_moving_glass_has_edges():
     place = Variable(MAT4, name="place", data=np.eye(4)[None, None, None])
-    assert drawn(nodes(to_world=place), form=None).form == "antialias"
+    assert drawn(nodes(to_world=place), form=None).form == "edges"
     assert drawn(nodes(to_world=place), form=None, transparency="moments").form == "outer"
     # Opaque faces are a part of the faces, and the edges are theirs.
     outer, edges = (
@@ -413,8 +391,7 @@ def test_moving_glass_is_antialiased():
     )
     inner, other = evaluate([outer, edges])
     assert np.median(np.abs(inner - other)) < 1e-6
-    # Parts of eight layers as one number of 32 bits; a constant that does not fit raises.
-    assert drawn(nodes(to_world=place), form="antialias", transparency=8).colour.vtype is VEC3
+    assert drawn(nodes(to_world=place), form="edges", transparency=8).colour.vtype is VEC3
 
 
 def test_one_value_of_alpha_blends():
@@ -436,13 +413,26 @@ def test_one_value_of_alpha_blends():
 
 
 def test_coverage_and_depth_are_differentiable():
-    """By the place of a pane and by its alpha, as of the picture drawn again."""
-    place, alpha = Variable(MAT4, name="place", data=np.eye(4)[None, None, None]), constant("alpha")
-    scene = [nodes(material={"alpha": alpha}, to_world=place)[k] for k in (2, 5)]
-    picture = drawn(scene, form="antialias", size=(16, 14), transparency=1)
+    """By the alpha of a pane as of the picture drawn again, and coverage by its place as of pictures of many samples."""
+    alpha, step = constant("alpha"), np.diag([0.1, 0.1, 0.1, 0.0])
+
+    def seen(places: np.ndarray, **options):
+        place = Variable(MAT4, (1, 1), len(places), name="place", data=places[:, None, None])
+        scene = [nodes(material={"alpha": alpha}, to_world=place)[k] for k in (2, 5)]
+        return place, drawn(scene, size=(32, 28), transparency=1, **options)
+
+    _, picture = seen(np.eye(4)[None], form="edges")
     loss = F.sum(F.square(picture.mask)) + 0.1 * F.sum(F.square(picture.depth))
-    turn = np.random.default_rng(3).normal(size=(1, 1, 1, 4, 4)) * np.array([1, 1, 1, 0])[:, None]
-    for leaf, way in ((place, turn), (alpha, np.ones(alpha.shape))):
-        (slope,) = evaluate(gradient(loss, [leaf]))
-        ends = [evaluate([loss], {leaf: leaf.data + h * way})[0].item() for h in (1e-7, -1e-7)]
-        assert abs((ends[0] - ends[1]) / 2e-7 - (slope * way).sum()) <= 1e-4 * np.abs(slope * way).sum() > 0
+    check_slopes(loss, {alpha: np.ones(alpha.shape)}, 1e-7, 1e-4)
+    # A smooth loss, linear in the coverage.
+    ramp = F.to_float(F.pixel_coordinates((32, 28)).x) + 5.5
+    path = np.linspace(-1, 1, 17)[1::2]
+    place, picture = seen(np.eye(4) + path[:, None, None] * step, form="edges")
+    (slope,) = evaluate(gradient(F.sum(picture.mask * ramp), [place]))
+    _, fine = seen(np.eye(4) + np.array((-1.0, 1.0))[:, None, None] * step, form="hard", samples=6)
+    ends = (evaluate([fine.mask])[0] * (np.arange(32) + 5.5)).sum((1, 2))
+    integral = 2 * (slope * step).sum() / len(path)
+    assert abs(ends[1] - ends[0]) > 3 and integral == pytest.approx(ends[1] - ends[0], rel=0.03), (
+        integral,
+        ends,
+    )

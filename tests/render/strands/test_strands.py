@@ -377,7 +377,7 @@ def test_lines_of_a_file_are_strands(tmp_path):
 
 @pytest.mark.release
 @pytest.mark.parametrize(
-    "options", [{"form": "hard"}, {"form": "antialias", "samples": 2}, {"transparency": "moments"}]
+    "options", [{"form": "hard"}, {"form": "edges", "samples": 2}, {"transparency": "moments"}]
 )
 def test_strands_lie_among_panes(options):
     """Before both, between the two and behind them, each seen through what is nearer; with exact

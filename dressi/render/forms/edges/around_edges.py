@@ -287,17 +287,20 @@ def squared_distance(p: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 STEPS = 12
 """How many faces a walk passes at most."""
+WHOLE = 1 << 12
+"""The length of a way, where walks say how far along it they end."""
 FLAT = 1e-12
 """Square image heights. A face with at most this area is seen edge-on: a walk cannot start on it."""
 
 
-class InnerFace(Faces):
-    """Inputs (face INT, start VEC2, goal VEC2, faces IVEC3 list, neighbours IVEC3 list, vertex VEC4 list): INT, the face at
-    ``goal`` of the surface that has ``face`` at ``start``, on the screen.
+class Walk(Faces):
+    """Inputs (face INT, start VEC2, goal VEC2, faces IVEC3 list, neighbours IVEC3 list, vertex VEC4 list): IVEC3, the end of the
+    way from ``start`` to ``goal``, on the screen, over the surface that has ``face`` at ``start``: (its last face, the corner
+    opposite to the side where the surface ends, -1 at the goal, and how far along the way that is, in 1 / WHOLE).
 
     Walks from ``start``, a point of ``face``, straight to ``goal``, over edges to the ``neighbours`` (``EdgeList``). The
-    walk ends early on the last face before a border or a fold of the surface, and after STEPS faces. -1 without a face,
-    and where ``face`` is seen edge-on.
+    walk ends early on the last face before a border or a fold of the surface, and after STEPS faces. (-1, -1, WHOLE) without
+    a face, and where ``face`` is seen edge-on.
     """
 
     operations, fetches = 200.0, 10.0
@@ -313,21 +316,22 @@ class InnerFace(Faces):
         self.check_lists(faces, vertex)
         if [face.vtype, start.vtype, goal.vtype, neighbours.vtype] != [INT, VEC2, VEC2, IVEC3]:
             raise self.fail("needs an INT face, a start and a goal on the screen, VEC2, and IVEC3 neighbours")
-        return INT, Domain(face.size, common_batch(self))
+        return IVEC3, Domain(face.size, common_batch(self))
 
     def known_value(self, known):
-        return np.array(-1) if 0 in known and (np.asarray(known[0]) < 0).all() else None
+        return np.array((-1, -1, WHOLE)) if 0 in known and (np.asarray(known[0]) < 0).all() else None
 
     @cached_property
     def glsl(self) -> str:
         corners = self.fetch_corners("f", 3, 5)
         return (
-            "int face = $0, before = -1;\nvec2 start = $1, goal = $2;\nfloat facing = 0.0;\n$y = -1;\n"
+            "int face = $0, before = -1;\nvec2 start = $1, goal = $2;\nfloat facing = 0.0;\n"
+            f"$y = ivec3(-1, -1, {WHOLE});\n"
             f"for (int k = 0; k < {STEPS} && face >= 0; ++k) {{\n"
             "  ivec3 f = $3(face_texel(face, $size3), tile);\n"
             f"  float when;\n  ivec2 found = inner_exit({corners}, start, goal, facing, when);\n"
             "  if (found.x == 0) break;\n"
-            "  $y = face;\n"
+            f"  $y = ivec3(face, found.y, int(when * {float(WHOLE)!r} + 0.5));\n"
             "  if (found.y < 0) break;\n"
             "  int next = $4(face_texel(face, $size4), tile)[found.y];\n"
             "  if (next == before) break;\n"
@@ -337,7 +341,9 @@ class InnerFace(Faces):
 
     def evaluate(self, at, face, start, goal, faces, neighbours, vertex):
         tile = at_points(at)[2]
-        return walk(np.broadcast_to(face, tile.shape), start, goal, tile, faces, neighbours, vertex)[0]
+        face = np.broadcast_to(face, tile.shape)
+        last, side, when = walk(face, start, goal, tile, faces, neighbours, vertex)
+        return np.stack([last, side, np.floor(when * WHOLE + 0.5).astype(np.int64)], axis=-1)
 
 
 def walk(
@@ -349,7 +355,7 @@ def walk(
     neighbours: np.ndarray,
     vertex: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of walks like those of ``InnerFace``: the last face; the corner opposite to the side that they would pass next, -1
+    """Of walks like those of ``Walk``: the last face; the corner opposite to the side that they would pass next, -1
     where the face contains the goal; and where this side is along the way, 1 at the goal."""
     found, sides, passed = np.full(tile.shape, -1), np.full(tile.shape, -1), np.ones(tile.shape)
     live = np.nonzero(face >= 0)  # the walks that go on
