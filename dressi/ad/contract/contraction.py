@@ -59,7 +59,7 @@ class Contraction(Terms, PixelFunction):
     @property
     def operations(self) -> float:
         if self.place is None:
-            return self.term_operations * (self.terms if self.unrolled else 1)
+            return self.term_operations * (self.terms if self.writes_out else 1)
         if not self.iterations:
             return self.term_operations * self.fetches
         leaving = sum(map(self.readers.leaves, range(4)))
@@ -68,7 +68,7 @@ class Contraction(Terms, PixelFunction):
     @cached_property
     def iterations(self) -> int:
         if self.place is None:
-            return 0 if self.unrolled else self.terms
+            return 0 if self.writes_out else self.terms
         known = dict.fromkeys(range(len(self.extents)), "")
         few = self.readers.unrolled(known)
         return 0 if few is not None and not few[0] else self.readers.iterations
@@ -278,7 +278,7 @@ class ContractIndex(Contraction):
     zero_derivative = True
 
     @property
-    def unrolled(self):
+    def writes_out(self):
         return False
 
     def infer(self):

@@ -24,7 +24,7 @@ def contraction_glsl(f: Terms) -> str:
     start = f"{decoded(f)}\n$y = {nothing_glsl(f.combine, f.body.root.vtype)};"
     if f.place is not None:
         return f"{start}\n{_read(f, inner)}"
-    if f.unrolled:
+    if f.writes_out:
         first, *more = _each(f)
         begin = term(f, "$y = dressi_term;" if f.combine == "add" else inner, first)
         return "\n".join([start, begin, *(term(f, inner, names) for names in more)])

@@ -132,7 +132,7 @@ class Terms:
         )
 
     @property
-    def unrolled(self) -> bool:
+    def writes_out(self) -> bool:
         """Whether the terms are unrolled instead of nested loops."""
         loops = sum(extent > 1 for extent in self.reduced)
         return self.terms == 1 or (loops > 1 and self.terms <= FEW and len(self.inputs) == 1)
