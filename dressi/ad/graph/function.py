@@ -503,13 +503,11 @@ class DrawFunction(Function):
 class RasterFunction(DrawFunction):
     """Kind RASTER: draws triangles; the output is the INT number of the winning face, -1 for none.
 
-    See ``DrawFunction`` for the inputs. ``disjoint`` promises that the triangles of one face never overlap.
-    ``covering``: the output is 0 at every covered pixel, instead of the number of the face.
+    See ``DrawFunction`` for the inputs. ``covering``: the output is 0 at every covered pixel, instead of the number of the face.
     """
 
-    fields = (*DrawFunction.fields, "disjoint", "covering")
+    fields = (*DrawFunction.fields, "covering")
     quiet = -1
-    disjoint: bool
 
 
 class AccumulateFunction(DrawFunction):

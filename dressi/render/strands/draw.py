@@ -303,7 +303,7 @@ class DrawnStrands:
 
     def nearest(self, fragment: Fragment) -> Variable:
         """INT: the number whose fragment wins, -1 for none (``F.rasterize``)."""
-        return F.rasterize(self.shapes.quads, fragment=fragment, disjoint=True, **self._triangles)
+        return F.rasterize(self.shapes.quads, fragment=fragment, **self._triangles)
 
     def point(self, number: Variable) -> StrandPoint:
         """The point of the segment, or the point, of that number (INT) at each pixel."""

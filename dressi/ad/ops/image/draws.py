@@ -348,13 +348,12 @@ class Rasterize(Draw, RasterFunction):
         triangles: int,
         triangles_per_face: int,
         fragment: FragmentGraph | None,
-        disjoint: bool,
         covering: bool = False,
     ):
         self.indexed, self.masked = faces is not None, live is not None
         self.size, self.batch = size, batch
         self.triangles, self.triangles_per_face = triangles, triangles_per_face
-        self.fragment, self.disjoint, self.covering = fragment, disjoint, covering
+        self.fragment, self.covering = fragment, covering
         super().__init__(position, *(x for x in (faces, live) if x is not None), *externals)
 
     def infer(self) -> tuple[VType, Domain]:
@@ -395,7 +394,6 @@ def rasterize(
     triangles_per_face: int = 1,
     live: Variable | None = None,
     fragment: Fragment | None = None,
-    disjoint: bool | None = None,
 ) -> Variable:
     """INT of ``size``, without derivative: the number of the winning face at every pixel, -1 for none.
 
@@ -413,10 +411,8 @@ def rasterize(
     returns ``(depth, keep)``: the FLOAT depth, in [0, 1), and a FLOAT mask (or None) that is 0 where the
     fragment is discarded. Fragments with a depth of 1 or more never win. The fragment may use any outer
     Variables, and PixelFunctions over ``face`` (INT); what does not depend on ``face`` is computed once a
-    pixel, outside of the rasterization. If depths are equal the face with the lower number wins.
-
-    disjoint: promises that the triangles of one face never overlap, so that a pixel has at most one fragment
-    of the winning face; by default true if a face is one triangle. Raises GraphError.
+    pixel, outside of the rasterization. If depths are equal the face with the lower number wins. Raises
+    GraphError.
 
     >>> position = Variable.of([[-1.0, -1, 0, 1], [1, -1, 0, 1], [-1, 1, 0, 1]], VEC4)  # half of the image
     >>> evaluate(F.rasterize(position, size=(4, 3)))[0].tolist()
@@ -424,7 +420,6 @@ def rasterize(
     """
     size = size_of(size)
     triangles = held_triangles(position, faces) if triangles is None else triangles
-    disjoint = triangles_per_face == 1 if disjoint is None else disjoint
     batch = max(x.tiles for x in (position, faces, live) if x is not None)
     graph, externals = None, ()
     if fragment is not None:
@@ -436,5 +431,5 @@ def rasterize(
         graph, externals = split(face, roots)
         batch = max(batch, *(x.tiles for x in externals), 1)
     return Rasterize(
-        position, faces, live, externals, size, batch, triangles, triangles_per_face, graph, disjoint
+        position, faces, live, externals, size, batch, triangles, triangles_per_face, graph
     ).output

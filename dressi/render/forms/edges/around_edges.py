@@ -61,7 +61,6 @@ def rasterize_edges(
         triangles_per_face=2,
         live=F.not_equal(sides, HIDDEN),
         fragment=fragment,
-        disjoint=True,
     )
 
 

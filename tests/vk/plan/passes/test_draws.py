@@ -130,9 +130,7 @@ def fused_program(moving=True):
         x = F.to_float(F.linear_index(FUSED_SIZE))
         return F.lookup(depths, face) + slope * x, F.greater(F.add(holes, face), 1)
 
-    face = F.rasterize(
-        quads(), size=FUSED_SIZE, triangles_per_face=2, live=live, fragment=fragment, disjoint=True
-    )
+    face = F.rasterize(quads(), size=FUSED_SIZE, triangles_per_face=2, live=live, fragment=fragment)
     found = F.greater_equal(face, 0)
     lit = F.lookup(table, face) * F.sin(image * count)
     colour = F.select(found, lit + image * 0.5, 0.25)

@@ -259,7 +259,6 @@ class Scene:
         self.soft = F.rasterize(
             self.position,
             fragment=lambda face: (F.to_float(F.mod(face, 3)) * 0.25, None),
-            disjoint=True,
             **draw,
         )
         weight = F.select(F.greater_equal(self.soft, 0), F.lookup(self.moved, self.soft), 0.0)
