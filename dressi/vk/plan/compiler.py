@@ -77,7 +77,7 @@ from .passes.active_blocks import run_on_active_blocks
 from .passes.choose_lowering import choose_lowering, split_overflow, subpasses_where_possible
 from .passes.draws import compact_live_faces, rasterize_in_compute
 from .passes.fusion import fuse_epilogues, fuse_horizontally
-from .passes.join import join_dispatches
+from .passes.join import join_dispatches, run_side_by_side
 from .passes.pack import DoesNotFit, one_function_each, one_sub_stage_each, pack_functions, pack_stages
 from .passes.precision import contract_operations, narrow_intermediates
 from .passes.schedule_contractions import fuse_contractions, overlap_tiles, stage_operands, tile_products
@@ -110,6 +110,7 @@ PASSES: tuple[Pass, ...] = (
     contract_operations,  # fused multiply-adds where no test depends on them (off by default)
     copy_leaves_first,  # leaves are copied when a step begins, and no new value at its end
     join_dispatches,  # small dispatches in a row are phases of one workgroup
+    run_side_by_side,  # dispatches that wait for nothing of each other share a start
 )
 
 Lowering = Callable[[Program, Target], Mapping[Variable, Variable]]

@@ -315,17 +315,25 @@ class Joined(Work):
     """A dispatch of several SubStages, which were dispatches over all of their pixels.
 
     parts: those, in an order in which they may run.  lanes: invocations of a workgroup.  pixels: that each
-    workgroup has of every part, in all tiles; 0: one workgroup has all.
+    workgroup has of every part, in all tiles; 0: one workgroup has all.  beside: whether the parts, which wait
+    for nothing of each other, have workgroups of their own instead.
     """
 
     parts: tuple[SubStage, ...] = ()
     lanes: int = GROUP
     pixels: int = 0
+    beside: bool = False
     name: ClassVar[str] = "joined"
 
     @property
     def groups(self) -> int:
+        if self.beside:
+            return sum(map(self.groups_of, self.parts))
         return -(-self.parts[0].domain.area // self.pixels) if self.pixels else 1
+
+    def groups_of(self, part: SubStage) -> int:
+        """The workgroups that a part has of its own, an invocation for each texel."""
+        return -(-part.domain.texels // self.lanes)
 
     @cached_property
     def inner(self) -> frozenset[Variable]:

@@ -21,6 +21,8 @@ def joined_shaders(work: Joined, w: Writer) -> Shaders:
             w.enter(s, images)
             write_work(w, s, names)
             main += [*_texels(work, s, w), *w.lines, "}"]
+            if work.beside:  # those of the next part count from 0
+                main.append(f"group -= {work.groups_of(s)};")
     return w.dispatch(main, f"local_size_x={work.lanes}")
 
 
@@ -29,8 +31,11 @@ def _texels(work: Joined, s: SubStage, w: Writer) -> list[str]:
     (width, _), own = s.domain.size, work.pixels or s.domain.area
     place = f"pixel + {w.corner(s.domain)}" if s.domain.tiles > 1 else "pixel"
     number = f"group * {own} + turn % {own}" if work.pixels else f"turn % {own}"
+    first, step = "lane", work.lanes
+    if work.beside:
+        first, step = f"group < 0 ? {s.domain.texels} : group * {work.lanes} + lane", s.domain.texels
     return [
-        f"for (int turn = lane; turn < {own * s.domain.tiles}; turn += {work.lanes}) {{",
+        f"for (int turn = {first}; turn < {own * s.domain.tiles}; turn += {step}) {{",
         f"int tile = turn / {own}, number = {number};",
         *([f"if (number >= {s.domain.area}) continue;"] if work.pixels else []),
         f"ivec2 pixel = ivec2(number % {width}, number / {width}), place = {place};",

@@ -9,9 +9,9 @@ from ....ad.contract.contraction import SumOfParts
 from ....ad.graph import Function, Variable
 from ....ad.graph.traversal import reached
 from ....ad.graph.types import Access
-from ..analysis.context import Context
+from ..analysis.context import Context, Uses
 from ..core.limits import DeviceLimits
-from ..core.substage import Binding, Compute, Fragment, Joined, SubStage, all_reads
+from ..core.substage import Binding, Compute, Fragment, Joined, Scatter, SubStage, all_reads
 from ..predict.judge import Judge
 from .storage import filtered
 
@@ -79,27 +79,43 @@ def _same_leaves(s: SubStage, t: SubStage, context: Context) -> bool:
     return leaves == others or not (moving.isdisjoint(leaves) or moving.isdisjoint(others))
 
 
-def _parts(s: SubStage) -> tuple[SubStage, ...]:
-    return s.work.parts if isinstance(s.work, Joined) else (s,)
-
-
 def _together(host: SubStage, guest: SubStage, limits: DeviceLimits, *, drawn: bool) -> Iterable[SubStage]:
     """Both in phases, of workgroups with some of the pixels each where that is possible, and of one. drawn:
     whether subpasses may become phases."""
-    parts = (*_parts(host), *_parts(guest))
+    if (made := _one_dispatch(host, guest, limits, drawn=drawn)) is None:
+        return
+    assert isinstance(made.work, Joined)
+    parts = made.work.parts
+    overwritten = {leaf for p in parts for leaf in p.replaces.values()}
+    lanes = 1 << min(LANES, limits.max_workgroup_invocations).bit_length() - 1
+    if _own_pixels(parts, {*made.work.inner, *overwritten}):
+        most = max(p.domain.tiles for p in parts)
+        group = limits.workgroup()
+        yield replace(made, work=Joined(parts, group, max(group // most, 1)))
+    if made.domain.texels <= MOST:
+        yield replace(made, work=Joined(parts, lanes))
+
+
+def _one_dispatch(
+    host: SubStage, guest: SubStage, limits: DeviceLimits, *, drawn: bool, beside: bool = False
+) -> SubStage | None:
+    """A SubStage of the parts of both. beside: of those that have workgroups of their own."""
+    if any(isinstance(s.work, Joined) and s.work.beside != beside for s in (host, guest)):
+        return None
+    parts = [p for s in (host, guest) for p in (s.work.parts if isinstance(s.work, Joined) else (s,))]
     parts = tuple([p.as_dispatch() if drawn and isinstance(p.work, Fragment) else p for p in parts])
     if not all(isinstance(p.work, Compute) and not (p.work.uses or p.narrow) for p in parts):
-        return
+        return None
     inside = {v for p in parts for v in p.outputs}
     inner = {r.variable for p in parts for r in p.reads} & inside
     sampled = set[Variable]().union(*map(filtered, parts))
     overwritten = [leaf for p in parts for leaf in p.replaces.values()]
     read_new = any(v in p.replaces for v in inner for p in parts)
     if read_new or not sampled.isdisjoint((*inner, *overwritten)) or len({*overwritten}) < len(overwritten):
-        return
+        return None
     reads = all_reads((), (r for p in parts for r in p.reads if r.variable not in inside))
     made = SubStage(
-        Joined(parts),
+        Joined(parts, limits.workgroup(), beside=beside),
         max((p.domain for p in parts), key=lambda d: d.texels),
         tuple(f for p in parts for f in p.functions),
         tuple(f for p in parts for f in dict.fromkeys(p.everything)),
@@ -110,15 +126,7 @@ def _together(host: SubStage, guest: SubStage, limits: DeviceLimits, *, drawn: b
         ranges={v: held for p in parts for v, held in p.ranges.items()},
         contracted=frozenset[Function]().union(*(p.contracted for p in parts)),
     )
-    if limits.violation(made) is not None:
-        return
-    lanes = 1 << min(LANES, limits.max_workgroup_invocations).bit_length() - 1
-    if _own_pixels(parts, {*inner, *overwritten}):
-        most = max(p.domain.tiles for p in parts)
-        group = limits.workgroup()
-        yield replace(made, work=Joined(parts, group, max(group // most, 1)))
-    if made.domain.texels <= MOST:
-        yield replace(made, work=Joined(parts, lanes))
+    return made if limits.violation(made) is None else None
 
 
 def _own_pixels(parts: Sequence[SubStage], shared: set[Variable]) -> bool:
@@ -135,3 +143,72 @@ def _own_pixels(parts: Sequence[SubStage], shared: set[Variable]) -> bool:
                 if computed or (v in shared and not own):
                     return False
     return True
+
+
+# Dispatches that wait for nothing of each other are one, in which each has workgroups of its own.
+#
+# Between two barriers a wide device starts one dispatch after the other, each of which takes as long as the work
+# of a few thousand pixels. Those that run between the same barriers, or may without another one, share a start:
+#
+#     project the vertices; light of the texels    ->    groups 0 to 15: vertices, groups 16 to 79: texels
+
+
+def run_side_by_side(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:
+    """The SubStages, fewer where dispatches share a start. Not on narrow devices, which start them at once, and
+    not on tilers, as above. No chain of SubStages that wait for each other gets longer: those share one that
+    can first, or last, run at the same level."""
+    result = list(sub_stages)
+    if context.incremental or not context.cost.wide or context.cost.tiler:
+        return result
+    judge = Judge(context.limits, context.cost)
+    for which in range(2):
+        uses, hosts = Uses(result), dict[int, int]()  # by level
+        left: list[SubStage | None] = [*result]
+        levels = _levels(uses)[which]
+        for k in uses.order:
+            host = hosts.setdefault(levels[k], k)
+            made = None if host == k else _beside(left[host], result[k], context, judge)
+            if made is not None:
+                left[host], left[k] = None, made
+            before = left[host]
+            if made is not None or before is None or not isinstance(before.work, _SHARING):
+                hosts[levels[k]] = k
+        result = [s for s in left if s is not None]
+    return result
+
+
+_SHARING = Compute, Joined, Fragment
+MOST_BESIDE = 16
+"""Parts of a dispatch: compilers take long over long shaders."""
+
+
+def _beside(host: SubStage | None, guest: SubStage, context: Context, judge: Judge) -> SubStage | None:
+    """Both side by side, where that is possible and faster. Large ones fill the device by themselves."""
+    if host is None or not (isinstance(host.work, _SHARING) and isinstance(guest.work, _SHARING)):
+        return None
+    if min(host.domain.texels, guest.domain.texels) > context.cost.lanes or not _same_leaves(
+        host, guest, context
+    ):
+        return None
+    made = _one_dispatch(host, guest, context.limits, drawn=True, beside=True)
+    if made is None or not isinstance(made.work, Joined) or len(made.work.parts) > MOST_BESIDE:
+        return None
+    if len(made.work.phases) > 1 or made.work.groups > context.limits.max_workgroup_count:
+        return None
+    return made if judge.seconds(made) < judge.seconds(host) + judge.seconds(guest) else None
+
+
+def _levels(uses: Uses) -> tuple[list[int], list[int]]:
+    """The first and the last level at which each SubStage can run, where no chain may get longer. A scatter
+    takes two."""
+    own = [2 if isinstance(s.work, Scatter) else 1 for s in uses.sub_stages]
+    earliest = [0] * len(own)
+    for k in uses.order:
+        for n in uses.later[k]:
+            earliest[n] = max(earliest[n], earliest[k] + own[k])
+    end = max((a + b for a, b in zip(earliest, own, strict=True)), default=0)
+    latest = [end - b for b in own]
+    for k in reversed(uses.order):
+        for n in uses.later[k]:
+            latest[k] = min(latest[k], latest[n] - own[k])
+    return earliest, latest

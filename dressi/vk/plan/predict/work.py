@@ -610,7 +610,7 @@ def _(work: substage.PixelWork, s: SubStage, limits: DeviceLimits) -> list[Load]
 @_loads.register
 def _(work: substage.Joined, s: SubStage, limits: DeviceLimits) -> list[Load]:
     """The parts, by all of their invocations or by one workgroup, and barriers between their phases."""
-    lanes = 0 if work.pixels else work.lanes
+    lanes = 0 if work.pixels or work.beside else work.lanes
     loads = [replace(load, lanes=lanes) for part in work.parts for load in loads_of(part, limits)]
     return [*loads, *[Load(0, WAIT)] * (len(work.phases) - 1)]
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dressi import FLOAT, VEC2, VEC3, F, Variable, adam
+from dressi import FLOAT, VEC2, VEC3, VEC4, F, Variable, adam
 from dressi.ad.graph.program import Program
 from dressi.ad.least_squares.objective import Objective
 from dressi.ad.optim.optimizer import Optimizer
@@ -21,7 +21,7 @@ from dressi.vk.plan.model.records import CPU, DATA_CENTRE, DESKTOP, LAVAPIPE
 from dressi.vk.plan.predict.stages import predict
 from dressi.vk.run.execution.executor import VulkanExecutor
 
-APART = replace(DEFAULT, without=("join_dispatches",))
+APART = replace(DEFAULT, without=("join_dispatches", "run_side_by_side"))
 
 
 def leaf(size=(1, 1), vtype=FLOAT, batch=1, name="x", seed=0) -> Variable:
@@ -63,7 +63,15 @@ def turned() -> Program:
     return Program({"mean": mean, "one": ends[0]}, ((x, new), (y, y * 0.9 + mean)))
 
 
-CASES = {"levels": levels, "solved": solved, "turned": turned}
+def beside() -> Program:
+    """Values of several sizes and types that wait for nothing of each other, and overwrite what they read."""
+    sizes = ((70, 90), VEC2, 2), ((9, 30), VEC3, 1), ((1, 1), FLOAT, 5), ((140, 120), VEC4, 1)
+    leaves = [leaf(size, vtype, batch, seed=k, name=f"x{k}") for k, (size, vtype, batch) in enumerate(sizes)]
+    news = [F.sin(F.store(F.flip(x, "x") * 1.5)) + x for x in leaves]
+    return Program({"sum": F.sum(F.dot(leaves[0], leaves[0]))}, tuple(zip(leaves, news, strict=True)))
+
+
+CASES = {"levels": levels, "solved": solved, "turned": turned, "beside": beside}
 
 
 def joined(plan) -> list[Joined]:
@@ -79,12 +87,13 @@ def test_joined_dispatches_have_the_bits_of_single_ones(device, name):
             assert bool(works) == (options is DEFAULT)
             if options is DEFAULT:
                 assert any(work.pixels for work in works) == (name == "solved")
+                assert any(work.beside for work in works) or name != "beside"
                 assert len(run.plan.stages) < 0.9 * stages(program, device)
             run.run(3)
             found.append([run.recv(v) for v in (*program.outputs.values(), *run.plan.program.leaves)])
     for values, apart, baseline in zip(*found, strict=False):
         np.testing.assert_array_equal(values, apart)
-        if name == "turned":
+        if name in ("turned", "beside"):
             np.testing.assert_array_equal(values, baseline)
 
 
