@@ -60,9 +60,9 @@ vec2 cells_taken(vec4 place, vec2 start[4], vec2 end[4]) {
         vec2 a = (first ? start[k] : end[k]) - 0.5, b = (first ? end[k] : start[k]) - 0.5;
         for (int c = 0; c < 2; ++c) {
             if (min(a[c], b[c]) >= 0.0 || max(a[c], b[c]) <= -1.0) { a = b; break; }
-            vec2 from = a, way = (b - a) / (a[c] == b[c] ? 1.0 : b[c] - a[c]);
+            vec2 way = (b - a) / (a[c] == b[c] ? 1.0 : b[c] - a[c]);
             a += way * (clamp(a[c], -1.0, 0.0) - a[c]);
-            b = from + way * (clamp(b[c], -1.0, 0.0) - from[c]);
+            b += way * (clamp(b[c], -1.0, 0.0) - b[c]);
         }
         taken[int(k >= 2 != turned)] += 0.5 * face_cross(a, b);
     }

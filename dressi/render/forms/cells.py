@@ -196,7 +196,7 @@ def taken(place: np.ndarray, start: np.ndarray, end: np.ndarray) -> list[np.ndar
             p, q = a[..., c], b[..., c]
             out = (np.minimum(p, q) >= 0) | (np.maximum(p, q) <= -1)
             way = (b - a) / np.where(p == q, 1.0, q - p)[..., None]
-            ends = [a + way * (x.clip(-1, 0) - p)[..., None] for x in (p, q)]
+            ends = [end + way * (x.clip(-1, 0) - x)[..., None] for end, x in ((a, p), (b, q))]
             a, b = np.where(out[..., None], b, ends[0]), np.where(out[..., None], b, ends[1])
         area = np.where(counts, 0.5 * face_cross(a, b), 0.0)
         for axis in range(2):

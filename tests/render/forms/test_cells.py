@@ -18,6 +18,8 @@ STARTS, ENDS = np.array([(0, 0), (0, 1), (0, 0), (1, 0)]), np.array([(1, 0), (1,
 def square_of(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, float]:
     """The sides of a square that one or two straight edges cross, and the area beyond them of the quarter at (0, 0)."""
     normals = rng.normal(size=(rng.integers(1, 3), 2))
+    if rng.integers(4) == 0:
+        normals = np.round(normals / abs(normals).max(1, keepdims=True))  # along rows, columns and diagonals
     normals /= np.linalg.norm(normals, axis=1, keepdims=True)
     offsets = rng.uniform(-0.6, 0.6, len(normals)) + normals.sum(1) / 2
     either = rng.integers(2)
@@ -33,7 +35,8 @@ def square_of(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, float]:
             return square_of(rng)  # A tip that no centre sees.
         if along[0] == along[-1]:
             continue
-        crossed = (offsets - normals @ p) / (normals @ (q - p))
+        way = normals @ (q - p)
+        crossed = (offsets - normals @ p) / np.where(way == 0, 1e-9, way)
         line = np.argmin(abs(crossed - np.argmax(along != along[0]) / 399))
         place[k] = crossed[line]
         slope[k] = -normals[line, 1 - k // 2] / normals[line, k // 2]
