@@ -613,7 +613,7 @@ def test_predictions_stand_beside_a_file_of_measured_stages(tmp_path: Path):
     )
     shown = run("bench", "model", "--against", file)
     assert shown.returncode == 0 and "predicted by 'data_centre'" in shown.stdout
-    assert "1 of 3 measured Stages are otherwise in today's plans" in shown.stdout
+    assert "1 of 3 measured Stages are in no plan of today" in shown.stdout
     for content, word in (
         ("{", "cannot be read"),
         ("[1]", "no file of measured Stages"),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,6 +20,7 @@ from ...render.fit import Dataset, FitJob, FitOptions, mesh_dataset, planned_dat
 from ...render.io import write_json
 from ...render.mesh import Mesh
 from ...vk.plan.core.limits import most_restrictive, profile
+from ...vk.plan.core.options import DEFAULT, PlanOptions
 from ...vk.plan.execution.plan import Plan
 from ...vk.plan.model.records import device_model
 from ...vk.plan.predict.stages import Prediction, predict
@@ -38,6 +41,8 @@ from .work import drawn_on, without_values
 # grey discs), since plans depend on sizes and types alone. With ``--measure`` the same steps run on a device,
 # and the time of each Stage stands beside its prediction.
 
+WARM = 0.3
+"""Seconds of steps before they are timed: the clocks of a GPU that has waited for a plan are a third of its own."""
 STEPS = 30
 """Steps of which the median time of each Stage is taken."""
 LONG = 1e-4
@@ -61,20 +66,23 @@ def predictions(request: Request, record: str | None, limits: str | None) -> lis
     target = record_named(record, limits)
     return [
         _result(request, target, label, settings, predict(plan, target.model))
-        for label, settings, plan in _plans(request, target)
+        for label, settings, plan in plans_of(request, target)
     ]
 
 
-def _plans(request: Request, target: PlanFor) -> Iterator[tuple[str, dict[str, Any], Plan]]:
-    """Label, settings and plan of each step of the case."""
+def plans_of(
+    request: Request, target: PlanFor, options: PlanOptions = DEFAULT
+) -> Iterator[tuple[str, dict[str, Any], Plan]]:
+    """Label, settings and plan of each step of the case. options: where the case has none of its own."""
     if request.case != "fit":
         # The limits and the model are the target's, which the profile is a part of, where the case has none of its own.
         for trial in CASES[request.case](request, without_values):
             size = "x".join(map(str, trial.work.settings["size"]))
             print(f"dressi: planning {request.case} {size} {trial.label} ...", file=sys.stderr)
+            trial = replace(trial, options=options) if trial.options == DEFAULT else trial
             yield trial.label, trial.work.settings, trial.plan(target.limits, target.model)
         return
-    make = partial(PlanningEngine, target.limits, target.model, shader_text)
+    make = partial(PlanningEngine, target.limits, target.model, shader_text, options=options)
 
     def discs(mesh: Mesh, options: FitOptions) -> Dataset:
         return planned_dataset(mesh, options.views, options.size)
@@ -117,8 +125,10 @@ def _beside_measurement(request: Request, record: str | None) -> list[dict[str, 
         target = PlanFor(request.profile or device.name, limits, model)
         for label, settings, engine in _engines(request, device, target):
             print(f"dressi: measuring {request.case} {label} ...", file=sys.stderr)
-            engine.step(5)
-            engine.wait()
+            end = time.perf_counter() + WARM
+            while time.perf_counter() < end:
+                engine.step(5)
+                engine.wait()
             times = time_stages(engine.executor, STEPS)
             prediction = predict(engine.plan, model)
             stages = zip(times, engine.plan.step.with_dependencies, strict=True)

@@ -156,9 +156,11 @@ _LEFT_OUT = (
 OPTIONAL = frozenset(each.__name__ for each in _LEFT_OUT)
 """The names that ``PlanOptions.without`` may have."""
 
-TOGETHER = frozenset((compact_live_faces, run_on_active_blocks, fuse_contractions, stage_operands))
+TOGETHER = frozenset(
+    (compact_live_faces, run_on_active_blocks, rasterize_in_compute, fuse_contractions, stage_operands)
+)
 """Consecutive passes that are accepted or rejected together. One of them may pay only with the list of
-another, and contractions that share a dispatch are not staged."""
+another, rasters by dispatches gain less by a list, and contractions that share a dispatch are not staged."""
 
 
 def build_plan(

@@ -66,7 +66,9 @@ PARTS = (1, 4, 16, 64, 256)  # parts that a long contraction may be split into, 
 SHARED_STEP = 5e-8  # seconds of one level of a workgroup's tree: a barrier, two reads and a write
 LONGEST_LOOPS = 65535  # iterations of all loops of an invocation of a product; lavapipe ends it there
 LEVELS = 32  # a Function that replaces another may be shortened again, so many times at most
+CACHED = 4.0  # times as fast as from memory come lines that other workgroups of a wide device loaded before
 SHORTEST = 4  # texels of a part of a loop that idle lanes share
+SHARED_START = 0.5  # of a start that their sum takes: it joins the dispatch of the parts where both are small
 LEAST_TEXELS = 32  # entries of an axis that workgroups reduce: shorter ones leave most of a workgroup idle
 WORTH = 10.0
 """Contractions that take less than so many starts of dispatches stay: a shader more has to be compiled."""
@@ -465,8 +467,16 @@ def plain_seconds(f: ContractFunction, model: DeviceModel) -> float:
     term = load + (f.term_operations * f.output.vtype.components + LOOP) / model.compute_rate
     walk = math.prod(f.extents[a] for a in f.reduced_axes if a not in views)
     parts = -(-walk // model.longest_walk)
-    seconds = max(terms * term, min(walk, model.longest_walk) * model.fetch_latency)
+    # Stores are next to nothing beside the terms of CPU drivers.
+    texels = math.prod(f.extents[a] for a in range(f.reduced_axes.start) if a not in views)
+    stored = texels * store_seconds(model) if model.wide else 0.0
+    seconds = max(terms * term + stored, min(walk, model.longest_walk) * model.fetch_latency)
     return seconds + loop_seconds(parts, model) if parts > 1 else seconds
+
+
+def store_seconds(model: DeviceModel) -> float:
+    """Of a texel of an image or a buffer, by the faster of both."""
+    return 1 / max(model.image_store_rate, model.buffer_store_rate)
 
 
 def tile_seconds(layout: Layout, limits: DeviceLimits, model: DeviceModel) -> float:
@@ -483,11 +493,11 @@ def tile_seconds(layout: Layout, limits: DeviceLimits, model: DeviceModel) -> fl
         return math.inf
     packed = packs(layout, model)
     loads = sum(loads_seconds(layout, k, axis, model) for k, axis in enumerate(packed))
-    store = 1 / max(model.image_store_rate, model.buffer_store_rate)
     moved = sum(layout.bytes_of(k) for k in range(len(f.inputs))) / model.bandwidth
+    moved = moved / CACHED if model.wide else moved
     added = SUM * layout.points * f.output.vtype.components
     block = loads + moved + (layout.products * term_operations(f) + added + LOOP) / model.compute_rate
-    own = layout.points * store
+    own = layout.points * store_seconds(model)
     waiting = iterations * model.fetch_latency
     if layout.tree:
         levels = layout.lanes.bit_length() - 1
@@ -616,7 +626,7 @@ def _spread(f: Function, model: DeviceModel) -> int:
     length = max(math.isqrt(n // AHEAD) + 1, SHORTEST, least)
     parts = -(-n // length)
     saved = (n - length - parts / AHEAD) * model.fetch_latency
-    return length if saved > model.dispatch + model.barrier else n
+    return length if saved > SHARED_START * (model.dispatch + model.barrier) else n
 
 
 def shortened(f: Function, limits: DeviceLimits, model: DeviceModel) -> Variable | None:

@@ -33,6 +33,7 @@ class DeviceModel:
     | shared_rate       | words that lanes read from and write to the memory of their workgroup a second |
     | matrix_rate       | operations a second of matrix products by subgroups, of 16-bit floats, sums in 32 |
     | atomic_rate       | atomic operations on storage buffers a second |
+    | wider             | share of a texel's fetch that each of its components besides the first adds |
     | filter_rate       | texels that the sampler filters a second, of four 32-bit floats |
     | fill_rate         | pixels a second of one attachment that a raster clears, tests and keeps |
     | clear_rate        | bytes of an image a second that a transfer sets to one value |
@@ -43,6 +44,8 @@ class DeviceModel:
     | raster            | seconds of a subpass that draws triangles, besides its render pass |
     | draw              | seconds of each of its draws |
     | dispatch          | seconds of starting a dispatch |
+    | submission        | seconds of starting what was submitted, in the first Stage of a step |
+    | idle              | times as long everything takes at the clocks of a device that is seldom busy |
     | lanes             | invocations that must be under way to reach these rates |
     | longest_walk      | texels that one invocation may visit in a loop |
     | accumulators      | sums that one invocation keeps in registers |
@@ -81,6 +84,9 @@ class DeviceModel:
     longest_walk: int
     raster: float = 0.0
     draw: float = 0.0
+    wider: float = 0.0
+    submission: float = 0.0
+    idle: float = 1.0
     shared_rate: float = 1e9
     matrix_rate: float = 1e9
     accumulators: int = 32
@@ -125,7 +131,9 @@ class DeviceModel:
     def load_seconds(self, components: int = 1) -> float:
         """Seconds of a load of a texel of an image in a dispatch, all lanes busy, by the faster of both ways."""
         seconds = 1 / max(self.fetch_rate, self.image_load_rate)
-        return seconds if self.wide or components == 1 else WIDE_LOAD * seconds
+        if self.wide:
+            return seconds * (1 + self.wider * (components - 1))
+        return seconds if components == 1 else WIDE_LOAD * seconds
 
     def rounds(self, invocations: int) -> int:
         """How many times so many invocations fill the lanes."""

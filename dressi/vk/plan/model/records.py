@@ -10,43 +10,55 @@ from .device import DeviceModel
 # CPU: lavapipe and SwiftShader on two cores with 8 lanes each, measured with `dressi bench model --measure`.
 # Fetches run as scalar code, so a texel costs as much as 40 operations.
 #
-# The others are classes, from vendors' data sheets; an addition counts as two operations:
+# DATA_CENTRE: an H100 SXM (132 processors at 1.98 GHz), fitted to 251 measured Stages of 20 steps from what
+# its data sheet and a first look at these Stages say: 67 TFLOP/s (an addition counts as two operations), 3.35
+# TB/s, 528 texture units (1.05e12 texels/s), 24 raster units (4.75e10 pixels/s); 2 of its 66 clusters draw,
+# so that fragments have a thirtieth of the operations. By the sheet alone are filters, shared memory and
+# matrix products; by hand are `wider`, and that buffers are read faster than textures. Steps that are timed
+# one by one, with pauses, take 2.7 times as long in everything: most likely clocks that rest. `idle` of other
+# GPUs is taken from it.
 #
-# - INTEGRATED: a laptop's GPU like Intel Xe or AMD Vega 8. Two channels of DDR4, 1 to 2 TFLOP/s, 30 GTexel/s,
-#   15 GPixel/s.
-# - DESKTOP: GeForce RTX 3070 to 4080, Radeon RX 6800. 450 to 900 GB/s, 20 to 50 TFLOP/s, of which shaders of
-#   this kind reach a third, 300 to 500 GTexel/s, 100 to 200 GPixel/s. Barriers and passes as profilers show.
-# - DATA_CENTRE: an H100, fitted to the measured Stages of 16 steps (`dressi bench model --against`): 70 of 84
-#   of those over 20 us are within a factor of 2. Two of its 66 clusters draw, so that a subpass of triangles
-#   takes 80 us whatever it covers, and fragments are 56 times slower than dispatches; a clear of an image of a
-#   million pixels takes 80 to 550 us. Filters, shared memory and matrix products are its data sheet's.
-# - TILER: a telephone's GPU like Mali-G76 to G78 or Adreno 650. LPDDR4X, 0.5 to 1 TFLOP/s,
-#   30 GTexel/s. A render pass bins all primitives first: slow; what stays in it never reaches memory.
+# The other GPUs have the share of their data sheets that the H100 reaches of its own: .54 of the bandwidth,
+# .75 of the operations, 1.05 of the texels, .27 of the raster units for what a raster clears and tests, .84
+# bytes a pixel of them for clears; stores, atomics and shared memory go with processors, starts with clocks.
+# Where all clusters draw, a subpass of triangles and a draw are taken to start in a fraction of what two
+# need: nothing was measured.
+#
+# - INTEGRATED: Intel Iris Xe of 96 units: 1.35 GHz, 2.07 TFLOP/s, 65 GTexel/s, 32 GPixel/s, LPDDR4X of 68
+#   GB/s, 128 bytes a clock of local memory in each of 6 slices.
+# - DESKTOP: GeForce RTX 4070: 46 processors at 2.48 GHz, 29 TFLOP/s, 455 GTexel/s, 158 GPixel/s, 504 GB/s;
+#   all clusters draw. Matrix products with sums in 32 bits: 58 TFLOP/s, of which 40 are counted.
+# - TILER: Mali-G78 of 14 cores: 854 MHz, .77 TFLOP/s, 48 GTexel/s, 24 GPixel/s, LPDDR5 of 50 GB/s. It clears
+#   and tests on the chip. A render pass bins all primitives first: slow; what stays in it never reaches
+#   memory. Its workgroups share memory through the cache.
 _FIGURES = {
     # CPU, INTEGRATED, DESKTOP, DATA_CENTRE, TILER
-    "bandwidth": (1e10, 5e10, 6e11, 1.6e12, 3e10),
-    "fragment_rate": (1.6e10, 1e12, 1.2e13, 4.8e11, 6e11),
-    "compute_rate": (1.6e10, 1e12, 1.2e13, 2.7e13, 4e11),
-    "fetch_rate": (4e8, 3e10, 3e11, 5.2e11, 2e10),
-    "image_load_rate": (1e9, 3e10, 3e11, 5.1e11, 2e10),
-    "filter_rate": (1e8, 1.5e10, 1.5e11, 3.7e11, 1e10),
-    "store_rate": (8e8, 1.5e10, 1e11, 5.3e10, 1e10),
-    "image_store_rate": (2.5e8, 1.5e10, 1e11, 8.5e10, 1e10),
-    "buffer_store_rate": (4e8, 1.5e10, 1e11, 1.3e11, 1e10),
-    "buffer_fetch_rate": (8e8, 3e10, 3e11, 7.2e11, 2e10),
-    "atomic_rate": (1.5e8, 1.5e10, 1e11, 8.2e10, 1e10),
-    "fill_rate": (2.5e8, 1.5e10, 1e11, 4.6e10, 1e10),
-    "clear_rate": (1e10, 5e10, 6e11, 4e10, 3e10),
-    "vertex_rate": (1e7, 1e9, 5e9, 7.3e8, 5e8),
-    "fetch_latency": (3e-8, 4e-7, 4e-7, 5.6e-7, 6e-7),
-    "barrier": (2e-5, 4e-6, 2e-6, 2.2e-6, 1e-5),
-    "render_pass": (8e-5, 8e-6, 5e-6, 6e-6, 3e-5),
-    "raster": (0.0, 0.0, 0.0, 7.5e-5, 0.0),
-    "draw": (0.0, 0.0, 0.0, 8.5e-6, 0.0),
-    "dispatch": (4e-5, 3e-6, 2e-6, 5.4e-6, 1e-5),
-    "lanes": (16, 1 << 12, 1 << 15, 110_000, 1 << 12),
+    "bandwidth": (1e10, 3.7e10, 2.7e11, 1.8e12, 2.7e10),
+    "fragment_rate": (1.6e10, 1.5e12, 2.2e13, 1.6e12, 5.7e11),
+    "compute_rate": (1.6e10, 1.5e12, 2.2e13, 5e13, 5.7e11),
+    "fetch_rate": (4e8, 6.5e10, 4.6e11, 1.05e12, 4.8e10),
+    "image_load_rate": (1e9, 5.6e10, 3.9e11, 9e11, 4.1e10),
+    "wider": (0.0, 0.5, 0.5, 0.5, 0.5),
+    "filter_rate": (1e8, 2.3e10, 1.6e11, 3.7e11, 1.7e10),
+    "store_rate": (8e8, 3.2e10, 1.6e11, 4.7e10, 2.4e10),
+    "image_store_rate": (2.5e8, 1.1e10, 7.4e10, 1.7e11, 7.8e9),
+    "buffer_store_rate": (4e8, 1.2e10, 8.7e10, 2e11, 9.2e9),
+    "buffer_fetch_rate": (8e8, 8e10, 5.6e11, 1.3e12, 6e10),
+    "atomic_rate": (1.5e8, 2e10, 1.4e11, 3.2e11, 1.5e10),
+    "fill_rate": (2.5e8, 8.7e9, 4.3e10, 1.3e10, 2.4e10),
+    "clear_rate": (1e10, 2.7e10, 1.3e11, 4e10, 2.7e10),
+    "vertex_rate": (1e7, 1e9, 1.2e10, 8.4e8, 5e8),
+    "fetch_latency": (3e-8, 3e-7, 1.6e-7, 2e-7, 4.7e-7),
+    "barrier": (2e-5, 1.3e-6, 7e-7, 9e-7, 1e-5),
+    "render_pass": (8e-5, 4.4e-6, 2.4e-6, 3e-6, 3e-5),
+    "raster": (0.0, 2.5e-6, 1.5e-6, 1.6e-5, 5e-6),
+    "draw": (0.0, 8e-7, 5e-7, 1.8e-6, 2e-6),
+    "dispatch": (4e-5, 5.9e-6, 3.2e-6, 4e-6, 9e-6),
+    "submission": (0.0, 1.1e-5, 6e-6, 7.4e-6, 1.7e-5),
+    "idle": (1.0, 2.7, 2.7, 2.7, 2.7),
+    "lanes": (16, 2300, 17_000, 50_000, 1400),
     "longest_walk": (1 << 20, 256, 256, 256, 256),
-    "shared_rate": (1e9, 2e11, 2e12, 6e12, 2e10),
+    "shared_rate": (1e9, 2.6e11, 3.5e12, 8e12, 2e10),
     "matrix_rate": (1e9, 1e9, 4e13, 2e14, 1e9),
     "accumulators": (144, 32, 32, 32, 32),
     "loop_body": (1280, 640, 640, 640, 640),

@@ -88,6 +88,8 @@ def predict(plan: Plan, model: DeviceModel) -> Prediction:
         for k, (stage, sources) in enumerate(plan.step.with_dependencies)
         if sources is None
     ]
+    if stages:
+        stages[0] = replace(stages[0], seconds=stages[0].seconds + model.submission)
     if plan.step.saved or plan.step.copies:
         moved, barriers = copied_bytes(plan), plan.barriers.get(-1, 0)
         seconds = moved / model.bandwidth + barriers * model.barrier
@@ -148,9 +150,12 @@ def _on_tiles(s: SubStage, stage: Stage, plan: Plan) -> list[Load]:
     """The shaders of a subpass on a tiler: what only this render pass uses stays on the chip."""
     first, *others = loads_of(s, plan.limits)
     made = {v for other in stage.sub_stages for v in other.outputs}
-    read = planes(r.variable for r in s.reads if r.binding is Binding.ATTACHMENT and r.variable in made)
+    near = [r.variable for r in s.reads if r.binding is Binding.ATTACHMENT and r.variable in made]
+    read, wider = planes(near), sum(v.vtype.components for v in near) - planes(near)
     kept = planes(v for v in s.outputs if v in plan.images.passing[1])
-    each = first.each._replace(fetches=max(first.each.fetches - read, 0.0))
+    each = first.each._replace(
+        fetches=max(first.each.fetches - read, 0.0), wider=max(first.each.wider - wider, 0.0)
+    )
     stores = replace(first.stores, attachments=max(first.stores.attachments - kept, 0.0))
     return [replace(first, each=each, stores=stores), *others]
 

@@ -61,7 +61,8 @@ class Invocation(NamedTuple):
     """operations: arithmetic.  fetches: texels of textures and attachments, of all planes.  image_loads: of
     storage images.  loads: of storage buffers.  shared: words of memory that a workgroup shares.  walk:
     texels that the longest loop visits, loops inside of loops multiplied.  chain: fetches that wait for each
-    other.  products: operations of matrix products by subgroups."""
+    other.  products: operations of matrix products by subgroups.  wider: components of texels read, besides
+    the first of each."""
 
     operations: float = 0.0
     fetches: float = 0.0
@@ -71,6 +72,7 @@ class Invocation(NamedTuple):
     image_loads: float = 0.0
     shared: float = 0.0
     products: float = 0.0
+    wider: float = 0.0
 
     @property
     def reads(self) -> float:
@@ -126,13 +128,10 @@ class Shader:
     def load(self, v: Variable) -> Invocation:
         """The read of a texel of a stored value."""
         texels = float(len(v.vtype.planes))
+        read = Invocation(chain=1.0, wider=sum(v.vtype.planes) - texels)
         if v in self._buffered:
-            return Invocation(loads=texels, chain=1.0)
-        return (
-            Invocation(image_loads=texels, chain=1.0)
-            if v in self._loaded
-            else Invocation(fetches=texels, chain=1.0)
-        )
+            return read._replace(loads=texels)
+        return read._replace(image_loads=texels) if v in self._loaded else read._replace(fetches=texels)
 
     def elsewhere(self, v: Variable) -> Invocation:
         """One evaluation of a value at another texel."""
@@ -274,6 +273,7 @@ class Load:
             + self.each.fetches / model.fetch_rate
             + self.each.image_loads / model.image_load_rate
             + self.each.loads / model.buffer_fetch_rate
+            + self.each.wider * model.wider / model.fetch_rate
             + self.each.shared / model.shared_rate
             + self.each.products / model.matrix_rate
             + self.stores.seconds(model)

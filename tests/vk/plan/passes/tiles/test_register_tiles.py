@@ -320,11 +320,11 @@ def test_long_contractions_may_have_blocks_that_compile_longer(model):
 @pytest.mark.parametrize("model", [CPU, DESKTOP])
 def test_columns_between_those_of_a_stride_need_no_tests(model):
     """The gradient of every second column: invocations make pairs, whose weights are known."""
-    image = Variable(FLOAT, (1024, 1024))
+    image = Variable(FLOAT, (2048, 2048))
     halved = F.correlate(image, Variable(FLOAT, (5, 1)), stride=(2, 1))
     (slope,) = gradient(halved, [image], Variable(FLOAT, halved.size))
     plan = planned(Program({"slope": slope}), model, cache_static=False)
     (f,) = (f for f in plan.program.functions if isinstance(f, TiledContraction))
-    assert f.part.parallel[3][-2:] == (512, 2) and f.part.extents[f.layout.lane] == 512
+    assert f.part.parallel[3][-2:] == (1024, 2) and f.part.extents[f.layout.lane] == 1024
     sources = [source for shaders in plan.shaders.values() for source in shaders.sources.values()]
     assert not any("% 2 == 0" in source for source in sources)
