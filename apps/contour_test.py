@@ -1,7 +1,7 @@
 """Do the gradients of colour, depth, normal and mask images agree with the change of the picture drawn again?
 
     python apps/contour_test.py --out out/contour_test
-    python apps/contour_test.py --scene torus --form contour outer --radius-px 2 --device llvmpipe SwiftShader
+    python apps/contour_test.py --scene torus --form edges outer --radius-px 2 --device llvmpipe SwiftShader
     python apps/contour_test.py --form edges --scene house soup --reach 0 1 3 8 --size 64 --again 0
 
 Parts of the scene hide each other or themselves. The moving part moves along nine directions and along ten of single
@@ -309,9 +309,7 @@ def line(row: dict) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--scene", nargs="+", default=list(SCENES), choices=SCENES)
-    parser.add_argument(
-        "--form", nargs="+", default=["contour", "outer", "face", "antialias", "edges"], choices=FORMS
-    )
+    parser.add_argument("--form", nargs="+", default=["edges", "outer", "face"], choices=FORMS)
     parser.add_argument("--radius-px", type=float, nargs="+", default=[1.0, 2.0, 5.0])
     parser.add_argument(
         "--reach", type=float, nargs="+", default=[0.0, 1.0, 3.0, 8.0],

@@ -38,7 +38,7 @@ ESTIMATORS = {
     "outer": {"form": "outer"},
     "face K3": {"form": "face", "layers": 3},
     "face K1": {"form": "face", "layers": 1},
-    "antialias": {"form": "antialias"},
+    "edges": {"form": "edges"},
 }
 BOUNDS = {"outer": 0.02}
 BOUND, TINY, TEXELS = 0.05, 0.02, 64

@@ -51,7 +51,7 @@ class Model:
         look = {"colour": colour, "roughness": roughness, "metallic": metallic}
         camera = Camera.perspective(35, (size, size), (0.6, 1.2, 4.2), (0.0, 0.0, 0.0))
         picture = render(
-            mesh, camera, positions=placed, material=look, light=light, form="antialias"
+            mesh, camera, positions=placed, material=look, light=light, form="edges"
         ).colour  # fmt: skip
         self.leaves, self.ad = leaves, DressiAD()
         self.ad.set_output("picture", picture)

@@ -1,10 +1,10 @@
 """Figures 10 and 11 of the paper: which radius and how many layers fit a shape best, early and late.
 
     python apps/figures/figure10.py --mesh Lucy100k.ply --device llvmpipe
-    python apps/figures/figure10.py --cells "face K3 r2" "antialias" --steps 500
+    python apps/figures/figure10.py --cells "face K3 r2" "edges" --steps 500
 
 A sphere of 5,120 faces is fitted to a mesh, in each cell with the same settings but for the estimator: the face form with
-K in 1, 2, 3, 5 layers and r in 1, 2, 3, 5, 7 pixels, the outer form with these r, and the antialias form. Every step uses
+K in 1, 2, 3, 5 layers and r in 1, 2, 3, 5, 7 pixels, the outer form with these r, and the edges form. Every step uses
 a random view and a random light (both data), Lambert shading, the L1 difference of colours to the target mesh drawn in the
 same way, and a Laplacian whose weight decreases. The distance is the mean from the vertices to the surface of the mesh, in
 bounding radii.
@@ -76,7 +76,7 @@ class Cell:
 CELLS = [
     *(Cell("face", k, r) for k in LAYERS for r in RADII),
     *(Cell("outer", None, r) for r in RADII),
-    Cell("antialias"),
+    Cell("edges"),
 ]
 
 

@@ -53,7 +53,7 @@ def pictures(folder: Path) -> None:
 
 def contrasts(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Rows of figure 11: the cells of the face form and of the outer form with the smallest final distance, the largest and
-    the smallest radius with as many layers as the best, and antialias."""
+    the smallest radius with as many layers as the best, and edges."""
 
     def end(row: dict[str, Any]) -> float:
         return row["curve"][-1][1]
@@ -67,7 +67,7 @@ def contrasts(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
         alike = [row for row in peeled if row["layers"] == found["best"]["layers"]]
         found["very far"] = max(alike, key=lambda row: row["radius_px"])
         found["very near"] = min(alike, key=lambda row: row["radius_px"])
-    for label, form in (("outer form", "outer"), ("edges", "antialias")):
+    for label, form in (("outer form", "outer"), ("edges", "edges")):
         if form in forms:
             found[label] = min(forms[form], key=end)
     return found

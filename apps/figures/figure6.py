@@ -2,7 +2,7 @@
 
     python apps/figures/figure6.py --mesh stanford-bunny.obj --out out/figure6
 
-Panels: the modes "aa", "default" and "softras" of the face form (a to c), and the estimators beside it, "antialias" (what
+Panels: the modes "aa", "default" and "softras" of the face form (a to c), and the estimators beside it, "edges" (what
 nvdiffrast does, d) and "outer" with the default radius. Lambert shading on white, and below each the absolute difference
 to the hard picture. Without --mesh the bunny of DRESSI_DATA is taken, else an ellipsoid. Writes
 figure6.png, and figure6.json with the share of pixels that each panel changes, and by how much at most.
@@ -33,7 +33,7 @@ PANELS = {
     "(a) mode aa": {"mode": "aa"},
     "(b) mode default": {"mode": "default"},
     "(c) mode softras": {"mode": "softras"},
-    "(d) antialias": {"form": "antialias"},
+    "(d) edges": {"form": "edges"},
     "outer": {"form": "outer", "radius": 0.01},
 }
 

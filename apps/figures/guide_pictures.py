@@ -43,7 +43,7 @@ def forms(size: int) -> np.ndarray:
     """(2 * size, columns, 3) linear: coverage above, derivative by a shift below."""
     mesh, camera = primitives.torus(), Camera.perspective(40, (size, size), (0.0, 2.8, 4.0), (0, 0, 0))
     columns = []
-    for name in (*SOFT_FORMS, "antialias"):
+    for name in (*SOFT_FORMS, "edges"):
         shift = Variable.of(0.0, name="shift")
         moved = Variable.of(mesh.positions) + F.vec3(shift, 0.0, 0.0)
         radius = RADIUS / size if name in SOFT_FORMS else None

@@ -4,11 +4,11 @@
 
 The target is the scan in ``head`` of DRESSI_DATA with its normal map, under three lights that are known, as is its albedo (none). In
 the first stage --views pictures around it and their masks move the vertices of a sphere, by large steps (Nicolet et al. 2021), once with the outer form of
-HardSoftRas and once with the antialias form, which is nvdiffrast's. Every step compares colours and silhouettes. In the second stage
+HardSoftRas and once with the edges form. Every step compares colours and silhouettes. In the second stage
 the mesh of the outer form is unwrapped, and a normal map of --texels^2, flat at first, is learned from random views.
 
 Measures: the chamfer distance, in percent of the radius of the target; the mean angle between the normals that other views show, in degrees,
-where both show the surface. Writes the JSON file and figure12.png: wireframes of the antialias form, the outer form and the target; shaded, from
+where both show the surface. Writes the JSON file and figure12.png: wireframes of the edges form, the outer form and the target; shaded, from
 the outer form without and with the normal map, and the target.
 """
 
@@ -57,7 +57,7 @@ LIGHTS = [
     )
 ]
 SKIN = Material(roughness=0.6, metallic=0.0)
-FORMS = ("antialias", "outer")
+FORMS = ("edges", "outer")
 RADIUS = 0.03
 STRENGTH = 12.0
 """Lambda of large steps."""
@@ -100,12 +100,8 @@ def geometry(
     sphere = primitives.icosphere(given.subdivisions)
     sphere = replace(sphere, positions=sphere.positions * 0.6, material=SKIN)
     vertices = list_leaf("vertices", VEC3, sphere.positions)
-    # Nvdiffrast blends edges, not the lines on which faces pass through each other.
-    plain: dict[str, Any] = {"with_seams": False} if form == "antialias" else {}
     radius = RADIUS if form == "outer" else None
-    picture = render(
-        sphere, seen.cameras, positions=vertices, light=LIGHTS, form=form, radius=radius, **plain
-    )
+    picture = render(sphere, seen.cameras, positions=vertices, light=LIGHTS, form=form, radius=radius)
     size, views = seen.cameras.size, len(seen.cameras)
     goal = Variable(VEC3, size, views, name="pictures", data=seen.colours)
     away = picture.colour - goal
@@ -113,7 +109,7 @@ def geometry(
         inside = Variable.of((seen.masks > 0.999).astype(float), batched=True)
         both = F.logical_and(F.greater(inside, 0.5), F.greater_equal(picture.face, 0))
         away = F.select(both, away, (0.0, 0.0, 0.0))
-    masks = Variable.of(seen.masks, batched=True) if form == "antialias" else picture.soft_target(seen.masks)
+    masks = Variable.of(seen.masks, batched=True) if form == "edges" else picture.soft_target(seen.masks)
     outline = F.mean(F.square(picture.mask - masks))
     loss = outline + 0.5 * F.mean(F.sum_components(F.square(away)))
     smooth = spread(adjacency(sphere.faces, len(sphere.positions)), STRENGTH)

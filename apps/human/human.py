@@ -152,14 +152,13 @@ class Human:
             size=size,
             light=lights,
             background=BACKGROUND,
-            form="antialias",
-            at_edges=False,
+            form="edges",
         )
         # Depths of pixels from distances along the axis: z = a w + b.
         rows = camera.world_to_clip
         a = float(rows[2, :3] @ rows[3, :3] / (rows[3, :3] @ rows[3, :3]))
         b = float(rows[2, 3] - a * rows[3, 3])
-        # Of the nearest surface alone: the depth of the picture is blended at contours.
+        # Of the nearest surface alone: the depth of the picture is blended at edges.
         depth = drawn.seen.depth
         there = F.greater(depth, 0.0)
         limit = F.store(F.select(there, a + b / F.select(there, depth, 1.0), 1.0))

@@ -9,7 +9,7 @@ shape rasterizes it, covers the pixels, blends the outlines, compares with masks
 
     nvdiffrast     on CUDA; `kernels` are its own kernels alone by torch's profiler, `gpu` all of them with torch's
     dressi.torch   the same program with `import dressi.torch as dr`, on CUDA tensors, else on those of the CPU
-    antialias      `hard_soft_ras(form="antialias")` in an engine, which makes the same picture
+    edges          `hard_soft_ras(form="edges")` in an engine, whose outlines have the coverage of polygons
     outer          the outer form in an engine, the default of fits: another picture and loss; both record the loss
     texture        `render(filter="trilinear")` in an engine
 
@@ -110,7 +110,7 @@ def engine_steps(scene: Scene, form: str, device: Device, stack: ExitStack) -> S
         engine = stack.enter_context(Trial(work, record=True).engine(device))
     else:
         engine = stack.enter_context(DressiAD(device))
-        if form == "antialias":
+        if form == "edges":
             parameter, rate = list_leaf("position", VEC3, mesh.positions), SHAPE_RATE
             drawn = hard_soft_ras(
                 to_clip(parameter, matrices), list_leaf("faces", IVEC3, mesh.faces), size=size, face_count=len(mesh.faces), form=form,
@@ -231,7 +231,7 @@ def measured(
             for name, module in modules.items()
         }
         if given.only != "nvdiffrast":
-            for form in ("texture",) if scene.is_texture else ("antialias", "outer"):
+            for form in ("texture",) if scene.is_texture else ("edges", "outer"):
                 ways[form] = engine_steps(scene, form, device, stack)
         times, cpu = in_turns([[way.run] for way in ways.values()], given.batches)
         return {
@@ -245,7 +245,7 @@ def measured(
         }
 
 
-COLUMNS = ("nvdiffrast", "kernels", "gpu", "dressi.torch", "antialias", "outer", "texture")
+COLUMNS = ("nvdiffrast", "kernels", "gpu", "dressi.torch", "edges", "outer", "texture")
 
 
 def line(row: dict[str, Any]) -> str:

@@ -216,7 +216,7 @@ def main() -> None:
     parser.add_argument("--texels", type=int, default=64, help="along each side of a texture")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS)
-    parser.add_argument("--form", default="antialias", help="of steps; frames are hard")
+    parser.add_argument("--form", default="edges", help="of steps; frames are hard")
     parser.add_argument("--only", default="", help="scenes whose names have this, beside the one mesh")
     parser.add_argument("--json", type=Path, help="file for the results")
     given = parser.parse_args()

@@ -45,7 +45,7 @@ class Work:
             StrandGeometry(self.leaves[0], self.offsets, self.leaves[1], colours, 0.9), name="strands"
         )
         balls = [Node(primitives.icosphere(3), to_world=_ball(*at)) for at in ((0.6, -1.8), (0.15, 1.5))]
-        shown = render(Scene([strands, *balls]), camera, light=None, form="antialias", background=0.8).colour
+        shown = render(Scene([strands, *balls]), camera, light=None, form="edges", background=0.8).colour
         self.target = Variable(VEC3, (size, size), name="target", data=np.zeros((1, size, size, 3)))
         squares = F.sum_components(F.square(shown - self.target))
         loss = F.sum(squares)

@@ -49,7 +49,7 @@ def test_pictures_of_the_guides(run):
 def test_one_formula_from_antialiasing_to_softras(run):
     folder = run("figure6", "--size", "40", "--faces", "100")
     figures = json.loads((folder / "figure6.json").read_text())
-    changed = [figures[name]["changed"] for name in ("(d) antialias", "(b) mode default", "(c) mode softras")]
+    changed = [figures[name]["changed"] for name in ("(d) edges", "(b) mode default", "(c) mode softras")]
     assert 0 < changed[0] < changed[2] and changed[1] < changed[2] and changed[2] > 0.4
     assert (folder / "figure6.png").stat().st_size > 1000
 
@@ -64,12 +64,12 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def test_cells_go_on_where_they_stopped(run, small):
-    cells = ("--cells", "antialias")
+    cells = ("--cells", "edges")
     folder = run("figure10", *small, *cells, "--steps", "2")
-    part = json.loads((folder / "antialias.json").read_text())
+    part = json.loads((folder / "edges.json").read_text())
     assert part["steps"] == 2 and [step for step, _ in part["curve"]] == [0, 2]
     run("figure10", *small, *cells, "--steps", "4")
-    whole = json.loads((folder / "antialias.json").read_text())
+    whole = json.loads((folder / "edges.json").read_text())
     assert whole["curve"][:2] == part["curve"] and [step for step, _ in whole["curve"]] == [0, 2, 4]
     assert np.isfinite([distance for _, distance in whole["curve"]]).all() and whole["seed"] == 0
     assert (folder / "figure10.png").exists() and (folder / "figure11.png").exists()
@@ -86,7 +86,7 @@ def test_cells_side_by_side_are_what_they_are_alone(run, small, tmp_path: Path):
 
 
 def test_fits_of_other_targets_are_not_compared(run, small, capsys):
-    run("figure10", *small, "--cells", "antialias", "--steps", "2")
+    run("figure10", *small, "--cells", "edges", "--steps", "2")
     with pytest.raises(SystemExit):
         run("figure10", *small, "--cells", "outer r1", "--start-radius", "0.2", "--steps", "2")
     assert "start_radius 0.5, not 0.2; give an --out" in capsys.readouterr().err

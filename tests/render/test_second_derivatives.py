@@ -101,12 +101,11 @@ CHECKS = [
     *((colours, "near plane", form) for form in OWN),
     *((radius_and_softness, "overlapping", form) for form in SOFT_FORMS),
     *((loss, "sphere", form) for loss in (texture, pose) for form in ("outer", "face")),
-    *((shading, "sphere", form) for form in ("outer", "antialias")),
+    *((shading, "sphere", form) for form in ("outer",)),
 ]
 # Pictures that drivers draw alike: no pixel centre lies within their rounding of an edge.
 ON_DEVICES = [
     (silhouette, "near plane", "outer"),
-    (silhouette, "near plane", "antialias"),
     (texture, "near plane", "outer"),
 ]
 

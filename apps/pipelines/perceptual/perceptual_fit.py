@@ -40,7 +40,7 @@ def main() -> None:
     offset = Variable(VEC3, name="offset", data=np.zeros(3))
     target = Variable(VEC3, size, name="target")
     positions = list_leaf("shape", VEC3, mesh.positions) + offset
-    drawn = render(mesh, camera, positions=positions, shader=lambda at: at.albedo, form="antialias")
+    drawn = render(mesh, camera, positions=positions, shader=lambda at: at.albedo, form="edges")
     codes = encoded(drawn.colour)
     losses = {name: lambda a, b, of=of: of(a, b, None) for name, of in LOSSES.items()}
     losses |= {"features": perceptual, "similarity": lambda a, b: 1.0 - structural_similarity(a, b)}

@@ -98,14 +98,12 @@ def render(
     background: linear, a number, (3,), (H, W, 3) or a Variable; default black.
     samples: each pixel is the mean of samples x samples; 1 to 16.
     radius: of the soft silhouette, a fraction of the image height: a number or a FLOAT 1x1; by default 0.02,
-    at least 3 pixels.  form: "outer", "contour", "face", "antialias", "edges" (``hard_soft_ras``, which has the
-    options) or "hard". Default: "outer" if a radius is given, or if positions, cameras or to_world are
-    Variables, else "hard". Take "edges" for losses of colours, depths or normals. It has no radius: compare
-    blurred pictures (``pyramid``), which say how far the derivative reaches, and draw parts thinner than a
-    pixel with ``samples=2``. "contour" has a radius instead; against photographs and other measured pictures
-    its minimum is off by 0.3 radii. What jumps at creases, such as normals of faces, has no derivative in any
-    form. Faces of a node that meet at equal positions are one surface to these
-    forms, whether or not they share vertices; smooth normals need shared ones (``mesh.weld``).
+    at least 3 pixels.  form: "outer", "face", "edges" (``hard_soft_ras``, which has the options) or "hard".
+    Default: "outer" if a radius is given, or if positions, cameras or to_world are Variables, else "hard". Take
+    "edges" for losses of colours, depths or normals. It has no radius: compare blurred pictures (``pyramid``),
+    which say how far the derivative reaches. What jumps at creases, such as normals of faces, has no derivative
+    in any form. Faces of a node that meet at equal positions are one surface to "outer" and "edges", whether or
+    not they share vertices; smooth normals need shared ones (``mesh.weld``).
     cull: "none" or "back".  transparency: how many transparent surfaces a pixel shows, from 1 to 16, sorted
     by their depth at its centre; ``picture.missed`` tells where there are more, and arrays warn. "edges" and "hard" draw
     them; "edges" is then the default instead of "outer". "moments" sums all of them in no order, over the opaque

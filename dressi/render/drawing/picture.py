@@ -199,10 +199,9 @@ class Picture(OfVariables, Figures):
         parallel projection has no place of a camera: there it is z / w, 0 at the near plane and 1 at the far
         one, in all forms and their derivatives.
 
-        The forms "edges", "contour" and "antialias" blend depth, normal, point and attributes as they blend
-        colours: what is in front over what is behind, or over 0, by the share of the pixel that each covers or
-        by the opacity of the margin. So a loss of these images has the derivative by what covers a pixel, with
-        the limits of these forms (guide "Limits"). The other forms, and ``seen.depth`` in all forms, give the
+        The form "edges" blends depth, normal, point and attributes as it blends colours: what is in front and
+        what is behind, or 0, by the share of the pixel that each covers. So a loss of these images has the
+        derivative by what covers a pixel (guide "Limits"). The other forms, and ``seen.depth`` in all forms, give the
         value of the nearest surface at the centre of the pixel, whose visibility has no derivative ::
 
             picture = render(mesh, camera, positions=positions, form="edges")
@@ -210,9 +209,8 @@ class Picture(OfVariables, Figures):
 
         The minimum lies within 0.03 pixels of the measured image. Compare images that are means over a pixel
         too, or leave out pixels at outlines: measured depths seldom are. The pyramid brings the reach; leave
-        out its coarse levels, or the pyramid, for the last steps. With form="contour" a radius brings it. But
-        measured images have no margins, and the minimum lies about 0.3 radii inside of the true contours.
-        Creases carry no derivative: of normals use smooth ones.
+        out its coarse levels, or the pyramid, for the last steps. Creases carry no derivative: of normals use
+        smooth ones.
         """
         return self._attribute(lambda p: p.depth)
 
@@ -249,7 +247,7 @@ class Picture(OfVariables, Figures):
         there.
 
         masks: (N, H, W) or (H, W) in [0, 1], plain or filtered: the outline lies where coverage is 0.5
-        (``outline_distances``). For one-sided forms (outer, contour), whose soft margin lies outside of the
+        (``outline_distances``). For the outer form, whose soft margin lies outside of the
         outline: with the masks themselves the mesh would shrink. Raises InputError for other forms.
         """
         if not self.estimator.one_sided or self.estimator.target is None or self.radius is None:

@@ -149,8 +149,8 @@ class Pixels(Figures):
         "(..., H, W) float32: 1 where the centre of the pixel shows more transparent surfaces than ``transparency`` layers."
     )
     depth = _Image(
-        "(..., H, W) float32: the distance from the camera along its axis, 0 where there is nothing; blended at contours by the"
-        " forms contour and antialias (``Picture.depth``). In a parallel projection, which has no place of a camera, z / w: 0 at"
+        "(..., H, W) float32: the distance from the camera along its axis, 0 where there is nothing; blended at edges by the"
+        " edges form (``Picture.depth``). In a parallel projection, which has no place of a camera, z / w: 0 at"
         " the near plane, 1 at the far one."
     )
     normal = _Image(

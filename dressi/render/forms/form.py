@@ -150,6 +150,8 @@ class Form:
 
 REMOVED = {
     "silhouette": "outer takes its place, and fits open holes between their rounds",
+    "contour": "edges takes its place, without a radius: compare blurred pictures (pyramid)",
+    "antialias": "edges takes its place",
 }
 """Names of forms that there were once, and what to do without them."""
 

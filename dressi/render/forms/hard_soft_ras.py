@@ -1,15 +1,12 @@
-"""HardSoftRas (Takimoto et al. 2022, section 3.4): the soft silhouette of a mesh, by one of five estimators.
+"""HardSoftRas (Takimoto et al. 2022, section 3.4): the soft silhouette of a mesh, by one of three estimators.
 
 - "face": the paper's. Layers of enlarged faces are peeled off; distances to the edges of each (``forms.face``).
 - "outer": hard inside, soft outside of the outline (``forms.outer``). Its derivative agrees with finite differences of the
   rendered loss.
-- "contour": the outer form, with the same margin at contours inside of the outline, over what lies behind
-  (``forms.contour``). Its derivative by colours agrees with finite differences too.
-- "antialias": the hard picture with analytic antialiasing (``forms.antialias``), whose derivative reaches one pixel.
 - "edges": the hard picture with the derivative of pictures of many samples a pixel (``forms.pairs``), for whatever is
   shaded, without a radius: losses of blurred pictures bring the reach.
 
-The outer, contour and antialias forms draw only possible silhouette edges: their cost grows with the margin around these, not with the image.
+The outer form draws only possible silhouette edges: its cost grows with the margin around these, not with the image.
 
 The face form has the modes of the paper (figure 6) as presets, ``mode``; options given explicitly override them:
 
@@ -31,15 +28,13 @@ from ...errors import InputError, did_you_mean
 from ..core.lists import as_list
 from ..surface.projection import clip_list
 from ..surface.screen import DrawnMesh
-from .antialias import ANTIALIAS, Antialiased
-from .contour import CONTOUR, Contours
 from .edges.edge_list import EdgeList
 from .face import FACE, SoftLayer, SoftLayers
 from .form import Form, Silhouette, known_form
 from .outer import OUTER, EdgeSilhouette
 from .pairs import EDGES, Edged
 
-FORMS: dict[str, Form] = {form.name: form for form in (FACE, OUTER, CONTOUR, ANTIALIAS, EDGES)}
+FORMS: dict[str, Form] = {form.name: form for form in (FACE, OUTER, EDGES)}
 """The estimators of the silhouette and of its derivative, by name."""
 SOFT_FORMS: dict[str, Form] = {name: form for name, form in FORMS.items() if form.soft}
 """Those that take a radius, which says how far the derivative reaches."""
@@ -66,16 +61,6 @@ def hard_soft_ras(
 ) -> EdgeSilhouette: ...  # fmt: skip
 @overload
 def hard_soft_ras(
-    position: Variable, faces: Variable, *, form: Literal["contour"], radius: Like, edges: EdgeList | None = None,
-    seams: bool = True, **drawing: Unpack[Drawing],
-) -> Contours: ...  # fmt: skip
-@overload
-def hard_soft_ras(
-    position: Variable, faces: Variable, *, form: Literal["antialias"], edges: EdgeList | None = None,
-    **drawing: Unpack[Drawing],
-) -> Antialiased: ...  # fmt: skip
-@overload
-def hard_soft_ras(
     position: Variable, faces: Variable, *, form: Literal["edges"], edges: EdgeList | None = None,
     **drawing: Unpack[Drawing],
 ) -> Edged: ...  # fmt: skip
@@ -92,20 +77,18 @@ def hard_soft_ras(
     mode: str | None = None,
     **options: Any,
 ) -> Silhouette:
-    """The soft silhouette of a mesh (Dressi, section 3.4) by one of five estimators, with what a colour picture needs.
+    """The soft silhouette of a mesh (Dressi, section 3.4) by one of three estimators, with what a colour picture needs.
 
-    form: "face" (``SoftLayers``), "outer" (``EdgeSilhouette``), "contour" (``Contours``), "antialias" (``Antialiased``) or
-    "edges" (``Edged``), defined in the modules named above.
+    form: "face" (``SoftLayers``), "outer" (``EdgeSilhouette``) or "edges" (``Edged``), defined in the modules named above.
     position: VEC4 list in clip space, batch N (views).  faces: IVEC3 list, the first ``face_count`` are drawn.
     size: of the images.  cull: "none" or "back".  mode (face): a preset, see above.
 
     Options of some forms (None means the default):
-    radius (all but antialias and edges): fraction of the image height in (0, 1); needed without a mode. Less than half of a pixel, 0
+    radius (all but edges): fraction of the image height in (0, 1); needed without a mode. Less than half of a pixel, 0
     and negative values of a Variable included, counts as that; the derivative goes on.
     layers (face): how many are peeled, 3.  delta (face): half width of the band E, radius; ``math.inf``: E = 1.
     sigma (face): softness, radius / 7.
     smooth_edge (outer): a margin that is flat at the outline, for second derivatives, False.
-    seams (contour): whether lines on which faces pass through each other, or the near plane cuts them, are blended, True.
     edges (all but face): ``edge_list`` of the faces, by default made of the data of ``faces``, and of the positions
     where what they are computed from has data: faces that share no vertices, but meet at equal positions, are one surface.
 

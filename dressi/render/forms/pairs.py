@@ -65,10 +65,11 @@ from ..surface.screen import (
 from .cells import STEEPEST, Extents, Given, Taken
 from .edges.around_edges import STEPS, Stored, walk
 from .edges.edge_list import EdgeList, edges_of, shared_corners
-from .edges.seams import DOWN, RIGHT, Step
 from .form import Form, Silhouette
 
-BOTH = RIGHT, DOWN
+Step = tuple[int, int]
+BOTH: tuple[Step, Step] = (1, 0), (0, 1)
+"""Steps from a pixel to its neighbours to the right and below."""
 FAR = 2.0
 """The depth of the background."""
 OWN_END, OTHER_END, PASS, OWN_CUT, OTHER_CUT = 0, 3, 6, 7, 8
@@ -257,8 +258,9 @@ def edges_form(mesh: DrawnMesh, *, edges: EdgeList | None = None) -> Edged:
 def edges_between(mesh: DrawnMesh, edges: EdgeList) -> Variable:
     """IVEC4, ``PairEdges`` of what the pixels show."""
     fine = mesh.face_count * FINE > mesh.size[0] * mesh.size[1]
-    parted = Parted(mesh.face, joined(mesh, edges), divides=not fine).output
-    lists = mesh.faces, edges.neighbours, mesh.points.vertex, shared_corners(mesh, edges)
+    neighbours = neighbours_of(mesh, edges)
+    parted = Parted(mesh.face, joined(mesh, neighbours), divides=not fine).output
+    lists = mesh.faces, neighbours, mesh.points.vertex, shared_corners(mesh, edges)
     both = PairEdges(parted, mesh.face, *lists).output
     # Of fine meshes, most pairs that show different faces have no edge: what follows runs on those that have one.
     return F.select(F.equal(AnyEdge(both).output, 1), Stored(both).output, -1) if fine else both
@@ -375,13 +377,33 @@ def _relative(p: Variable, *v: Variable) -> tuple[list[Variable], Variable]:
     return [F.vec3(c.xy - p * k, k) for c, k in zip(v, w, strict=True)], F.vec3(*(c.z for c in v))
 
 
-def joined(mesh: DrawnMesh, edges: EdgeList) -> Variable:
-    """IVEC3 list like ``EdgeList.neighbours``: those of each face that are turned to the viewer as it is, else -1."""
+def neighbours_of(mesh: DrawnMesh, edges: EdgeList) -> Variable:
+    """IVEC3 list, ``EdgeList.neighbours``; -1 where faces that share no vertices have come apart."""
+    if edges.joints is None:
+        return edges.neighbours
+    # The mesh may have more faces than are drawn, and the edges room for more.
+    own, found = F.linear_index(edges.neighbours.size), []
+
+    def places(face: Variable) -> list[Variable]:
+        corner = F.lookup(mesh.faces, face)
+        return [F.lookup(mesh.points.vertex, F.component(corner, k)) for k in range(3)]
+
+    corner = places(own)
+    for k in range(3):
+        other = F.component(edges.neighbours, k)
+        ends = corner[k - 2], corner[k - 1]
+        away = [[F.sum_components(F.abs(end - place)) for place in places(other)] for end in ends]
+        least = [F.minimum(F.minimum(*three[:2]), three[2]) for three in away]
+        found.append(F.select(F.equal(F.maximum(*least), 0.0), other, -1))
+    return F.ivec3(*found)
+
+
+def joined(mesh: DrawnMesh, neighbours: Variable) -> Variable:
+    """IVEC3 list like ``neighbours``: those of each face that are turned to the viewer as it is, else -1."""
     corner = [F.lookup(mesh.points.vertex, F.component(mesh.faces, k)) for k in range(3)]
     facing = _facing(*corner)
-    beside = [F.component(edges.neighbours, k) for k in range(3)]
-    # The mesh may have more faces than are drawn, and the edges room for more.
-    own = F.lookup(facing, F.linear_index(edges.neighbours.size))
+    beside = [F.component(neighbours, k) for k in range(3)]
+    own = F.lookup(facing, F.linear_index(neighbours.size))
     alike = [F.greater(F.lookup(facing, other) * own, 0.0) for other in beside]
     return F.ivec3(*(F.select(same, other, -1) for same, other in zip(alike, beside, strict=True)))
 

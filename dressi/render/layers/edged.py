@@ -37,6 +37,7 @@ from ..forms.pairs import (
     Shares,
     edges_between,
     moved_edges,
+    neighbours_of,
     pairs_of,
 )
 from ..surface.screen import DrawnMesh, covered, pixel_centres
@@ -133,7 +134,8 @@ def edged_layers(peeled: Peeled, *, edges: EdgeList | None = None) -> EdgedLayer
         return [unstacked(batch, count) for batch in over_tiles(outputs, [face], [faces], count)]
 
     (layers,) = of_layers([edges_between(replace(mesh, seen=face), edges)], stacked_faces(peeled.seen))
-    lists, p = (mesh.faces, edges.neighbours, mesh.points.vertex), pixel_centres(mesh.size)
+    lists = mesh.faces, neighbours_of(mesh, edges), mesh.points.vertex
+    p = pixel_centres(mesh.size)
     nearest = []
     for part in ("xy", "zw"):
         edge = F.ivec2(-1, -1)

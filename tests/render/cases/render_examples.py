@@ -15,10 +15,9 @@ from dressi.ad.transform.fused import Whole
 from dressi.render.cameras import Camera
 from dressi.render.core.lists import list_leaf
 from dressi.render.drawing import point
-from dressi.render.forms import cells, pairs, passings
+from dressi.render.forms import cells, pairs
 from dressi.render.forms import face as face_form
-from dressi.render.forms.edges import around_edges, edge_list, seams
-from dressi.render.forms.edges import around_edges as storing
+from dressi.render.forms.edges import around_edges, edge_list
 from dressi.render.forms.edges import edge_list as edge_sides
 from dressi.render.forms.edges import edge_list as edges
 from dressi.render.mesh import primitives
@@ -171,28 +170,6 @@ def inner_face() -> Example:
     return Example(around_edges.Walk(face, middle, middle + way, faces, neighbours, vertex).output)
 
 
-def seam_example(kind: type[Function], batch: int) -> Example:
-    """Two plates that cross each other, of which the near plane cuts one, and patches of them and of nothing."""
-    u = np.array([(-1, -1), (2, -1), (2, 2), (-1, 2)], float)
-    planes = [(0.6 + k * 0.1, 0.3, -0.4 - 0.1 * k) for k in range(batch)], [(-0.5, 0.1, 0.45)] * batch
-    depth = [np.stack([u @ plane[:2] + plane[2] for plane in each]) for each in planes]
-    points = [np.concatenate([np.broadcast_to(u, (batch, 4, 2)), z[..., None]], axis=-1) for z in depth]
-    vertex = np.concatenate([np.concatenate(points, axis=1), np.ones((batch, 8, 1))], axis=-1)[:, None]
-    vertex = Variable(VEC4, (8, 1), batch, data=vertex.astype(np.float32))
-    table = np.array([(0, 1, 2), (0, 2, 3), (4, 5, 6), (4, 6, 7)])
-    faces = list_leaf("faces", IVEC3, table)
-    x, y = np.meshgrid(np.arange(SIZE[0]), np.arange(SIZE[1]))
-    second, low = (x // 3 + y // 2) % 2, x < y * SIZE[0] / SIZE[1]
-    face = np.where((x + 2 * y) % 7 == 0, -1, 2 * second + low)[None]
-    which = Variable(INT, SIZE, data=np.where((x + y) % 11 == 0, -1, 0)[None])
-    lists = Variable(INT, SIZE, data=face), around_edges.face_planes(faces, vertex), faces
-    around = ((1, 0), (0, 1), (-1, 0), (0, -1))
-    if kind is seams.Differs:
-        return Example(kind(lists[0], steps=around).output)
-    more = (edges.edge_list(table).neighbours, vertex, faces) if kind is seams.SeamFaces else ()
-    return Example(kind(which, *lists, *more, steps=around, **({"reach": 0.8} if more else {})).output)
-
-
 def pair_example(kind: type[Function], batch: int) -> Example:
     """What pixels of tilted tori show, two that cross each other, in front of the near plane too."""
     clips, count = [], 0
@@ -220,7 +197,7 @@ def pair_example(kind: type[Function], batch: int) -> Example:
         )
         return Example(pairs.MovedEdges(picture, *places, *jumps, *places).output, (picture,))
     found = edges.edge_list(table)
-    parted = pairs.Parted(face, pairs.joined(drawn, found), divides=True).output
+    parted = pairs.Parted(face, pairs.joined(drawn, found.neighbours), divides=True).output
     if kind is pairs.Parted:
         return Example(parted)
     vertex = Variable(VEC4, clip.size, batch, data=images[1])
@@ -239,27 +216,9 @@ def cells_example(kind: type[Function], batch: int) -> Example:
     return Example(kind(Variable(VEC4, SIZE, batch, data=lines.astype(np.float32))).output)
 
 
-def stored_image(kind=storing.Stored) -> Example:
+def stored_image(kind=around_edges.Stored) -> Example:
     image = Variable(VEC3, SIZE, 2, data=np.random.default_rng(1).uniform(size=(2, SIZE[1], SIZE[0], 3)))
     return Example(kind(image * 2.0).output, (image,))
-
-
-def crossing(axis: str, batch: int) -> Example:
-    rng = np.random.default_rng(7)
-    x, y = np.meshgrid(np.arange(SIZE[0]), np.arange(SIZE[1]))
-    face = np.stack([np.where((x + y + k) % 5 < 3, x // 2, -1) for k in range(batch)])
-    depth = np.where(face < 0, edges.BEYOND, rng.uniform(size=face.shape))
-    front = Variable(VEC2, SIZE, batch, data=np.stack([face, depth], axis=-1).astype(np.float32))
-    # Edges near the pixels, steep and flat, hidden too.
-    place = np.stack([x, y], axis=-1)[None] + rng.uniform(-0.2, 1.2, (1, SIZE[1], SIZE[0], 2))
-    along = rng.uniform(-1.5, 1.5, place.shape)
-    ends = np.concatenate([place - along, place + along], axis=-1) / SIZE[1]
-    side, depths = rng.integers(-1, 3, (1, SIZE[1], SIZE[0])), rng.uniform(0, 0.5, place.shape)
-    own = [
-        Variable(t, SIZE, data=v.astype(np.float32 if t is not INT else int))
-        for t, v in ((VEC4, ends), (VEC2, depths), (INT, side))
-    ]
-    return Example(passings.Crossing(front, front, *own, axis).output)
 
 
 def sparse_rows(kind: type[Function], vtype=VEC3, *, shorter: bool = False) -> Example:
@@ -299,7 +258,6 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
         *(lambda n=n: filtered_sphere(sphere_filter.CosineKernel(), batch=1 + n, rows=n) for n in (0, 1)),
     ],
     edge_sides.EdgeFront: [lambda: edge_front(0), lambda: edge_front(1)],
-    passings.Crossing: [lambda: crossing("x", 1), lambda: crossing("y", 2)],
     around_edges.Walk: [inner_face],
     **{
         k: [lambda k=k: pair_example(k, 1), lambda k=k: pair_example(k, 2)]
@@ -309,11 +267,7 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
         k: [lambda k=k: cells_example(k, 1), lambda k=k: cells_example(k, 2)]
         for k in (cells.Extents, cells.Taken, cells.Given)
     },
-    **{k: [lambda k=k: stored_image(k)] for k in (storing.Stored, storing.StoredGradient)},
-    **{
-        k: [lambda k=k: seam_example(k, 1), lambda k=k: seam_example(k, 2)]
-        for k in (seams.Differs, seams.SeamPairs, seams.SeamFaces)
-    },
+    around_edges.Stored: [lambda: stored_image(around_edges.Stored)],
     **{kind: [lambda kind=kind: bessel_example(kind)] for kind in (hair.LogBessel, hair.BesselRatio)},
     point.FacesWithin: [lambda: Example(point.FacesWithin(F.pixel_coordinates(SIZE).x - 1, 2, 6).output)],
     sparse.SparseProduct: [

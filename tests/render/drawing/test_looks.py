@@ -164,7 +164,7 @@ def test_six_views_pack_into_the_stages_of_one():
         ({"layer": 3}, "did you mean 'layers'"),
         ({"zoom": None}, "no argument 'zoom'; leave it out"),
         ({"filter": "trilinaer"}, "did you mean 'trilinear'"),
-        ({"form": "countour"}, "did you mean 'contour'"),
+        ({"form": "contour"}, "edges takes its place"),
         ({"colors": np.ones((8, 3))}, "did you mean 'colours'"),
         ({"edges": np.ones((3, 2))}, "edges is one value"),
         ({"form": np.ones(3)}, "form is one of"),

@@ -41,7 +41,7 @@ def test_triangles_that_share_no_vertices_have_no_outlines_inside():
     camera = Camera.perspective(45, (16, 16), (0, 0, 3.5), (0, 0, 0))
     points, faces = CORNERS[[0, 1, 2, 0, 2, 3]], np.arange(6).reshape(2, 3)
     torn = points + np.repeat([(0.2, -0.2, 0), (-0.2, 0.2, 0)], 3, axis=0)
-    options = {"form": "antialias", "light": None}
+    options = {"form": "edges", "light": None}
 
     def drawn(given: np.ndarray, faces) -> Pixels:
         return render((given, faces), camera, **options)
@@ -60,8 +60,7 @@ def test_triangles_that_share_no_vertices_have_no_outlines_inside():
 
 
 @pytest.mark.one_driver
-@pytest.mark.parametrize("form", ["contour", "antialias"])
-def test_depth_normals_and_points_are_blended_by_the_coverage(form):
+def test_depth_normals_and_points_are_blended_by_the_coverage():
     """Of a plate that faces the camera they are those of the plate times the mask, and so are their
     derivatives."""
     plate = CORNERS, np.array([(0, 1, 2), (0, 2, 3)])
@@ -69,7 +68,7 @@ def test_depth_normals_and_points_are_blended_by_the_coverage(form):
         Camera.perspective(45, (12, 12), (0, 0, 4.0), (0, 0, 0)),
         Variable.of(np.zeros((1, 3)), VEC3),
     )
-    picture = render(plate, camera, to_world=rigid(np.eye(3), place), form=form, light=None)
+    picture = render(plate, camera, to_world=rigid(np.eye(3), place), form="edges", light=None)
     weight = Variable(FLOAT, (12, 12), data=np.random.default_rng(0).normal(size=(1, 12, 12)))
     mask, *images = picture.mask, picture.depth * 0.25, picture.normal.z, picture.attribute(np.ones(4))
     known = evaluate([mask, *(gradient(F.sum(mask * weight), [place]))])
@@ -250,7 +249,7 @@ def test_a_scene_and_poses_are_drawn():
 
 
 @pytest.mark.one_driver
-@pytest.mark.parametrize("form", ["hard", "outer", "contour", "antialias", "face"])
+@pytest.mark.parametrize("form", ["hard", "outer", "edges", "face"])
 def test_depth_of_an_orthographic_matrix_is_z(form):
     """From 0 at the near plane to 1 at the far one, of strands too; its derivative is that of the pictures
     drawn again."""
@@ -259,13 +258,13 @@ def test_depth_of_an_orthographic_matrix_is_z(form):
     matrix[2, 3] = 0.5
     shift = Variable(FLOAT, (1, 1), name="shift", data=np.zeros((1, 1, 1)))
     away = F.constant(tuple((turn.T @ (0.0, 0, -1)).tolist())) * shift
-    options = {} if form in ("hard", "antialias") else {"radius": 0.15}
+    options = {} if form in ("hard", "edges") else {"radius": 0.15}
     leaf, positions = Variable.of(matrix, MAT4), list_leaf("p", VEC3, CUBE.positions) + away
     picture = render(CUBE, leaf, positions=positions, size=(16, 12), form=form, **options)
     images = [picture.depth, picture.point, picture._drawn.hard]
     depth, point, hard, *slope = evaluate([*images, *gradient(F.sum(picture.depth), [shift])])
     at = hard[0] > 0
-    if form == "antialias":
+    if form == "edges":
         at[1:-1, 1:-1] &= at[:-2, 1:-1] & at[2:, 1:-1] & at[1:-1, :-2] & at[1:-1, 2:]
     assert_allclose(depth[0][at], point[0][at] @ matrix[2, :3] + matrix[2, 3], atol=1e-6)
     assert np.ptp(depth[0][at]) > 0.1

@@ -205,7 +205,7 @@ def test_every_form_shades_every_node_and_colours_have_gradients():
     faces = np.concatenate([cube.faces, ball.faces + len(cube.positions)])
     both = Mesh(np.concatenate([cube.positions, ball.positions]), faces)
     arguments = {"cameras": CAMERA, "light": PointLight((0, 3, 4), 0.0)}
-    for form in ("hard", "outer", "contour", "face", "antialias"):
+    for form in ("hard", "outer", "face", "edges"):
         apart = render(Scene(shown), form=form, **arguments)
         joined = render(both, material={"emission": red[2]}, form=form, **arguments)
         images = evaluate([apart.colour, joined.colour])
@@ -498,7 +498,7 @@ def groups_slopes(
     return run([image, *gradient(F.sum(F.sum_components(image)), LEAVES)])
 
 
-@pytest.mark.parametrize(("form", "filter"), [("hard", "trilinear"), ("antialias", "bilinear")])
+@pytest.mark.parametrize(("form", "filter"), [("hard", "trilinear"), ("edges", "bilinear")])
 def test_together_they_have_the_colours_and_derivatives_of_each(form, filter, monkeypatch):
     shown = groups_scene()
     together = groups_slopes(shown, form, evaluate, filter)

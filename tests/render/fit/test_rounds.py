@@ -60,7 +60,7 @@ def test_phases_that_make_no_sense_are_named(phase, named):
 
 @pytest.mark.release
 def test_forms_follow_each_other_and_the_optimizer_goes_on(device):
-    """Outer, face with two layers, antialias: one build each; radius and sigma are data; Adam's counter is
+    """Outer, face with two layers, edges: one build each; radius and sigma are data; Adam's counter is
     carried."""
     case = sc.flat(
         [(-0.5, -0.5, 0.4), (0.3, -0.5, 0.4), (0.3, 0.5, 0.4), (-0.5, 0.5, 0.4)], [(0, 1, 2), (0, 2, 3)]
@@ -72,7 +72,7 @@ def test_forms_follow_each_other_and_the_optimizer_goes_on(device):
 
     def build(phase):
         form = phase.options["form"]
-        numbers = {} if form == "antialias" else {"radius": radius}
+        numbers = {} if form == "edges" else {"radius": radius}
         numbers |= {"sigma": sigma} if form == "face" else {}
         own, target = (
             hard_soft_ras(p, faces, size=(32, 32), face_count=2, **numbers, **phase.options).silhouette
@@ -84,10 +84,10 @@ def test_forms_follow_each_other_and_the_optimizer_goes_on(device):
     phases = [
         Phase(30, {"form": "outer"}, {radius: (0.5, 0.1)}),
         Phase(20, {"form": "face", "layers": 2}, {radius: (0.1, 0.06), sigma: (0.02, 0.01)}),
-        Phase(20, {"form": "antialias"}),
+        Phase(20, {"form": "edges"}),
     ]
     result = run_phases(phases, build, adam(0.02), [move], lambda: DressiAD(device))
-    assert built == ["outer", "face", "antialias"] and result.builds == 3 and len(result.losses) == 70
+    assert built == ["outer", "face", "edges"] and result.builds == 3 and len(result.losses) == 70
     assert int(result.state["step"].reshape(())) == 70
     assert np.abs(result.state["move"]).max() * 16 < 0.2
 

@@ -21,7 +21,7 @@ from dressi.render.fit import FitJob, FitOptions, FitResult, Observations, mesh_
 from dressi.render.fit.data.dataset import photo_dataset
 from dressi.render.fit.data.learned import learned
 from dressi.render.fit.graphs.term import FitRound, Moving, moving_cameras
-from dressi.render.fit.graphs.terms import TOLERANCE, Depths, colour_term, depth_at, depth_image, depth_term
+from dressi.render.fit.graphs.terms import TOLERANCE, Depths, colour_term, depth_at, depth_term
 from dressi.render.fit.job import rounds_of
 from dressi.render.fit.phases import remeshed
 from dressi.render.fit.phases.remeshed import holes, opened
@@ -90,7 +90,7 @@ def test_rounds_with_colours_share_all_steps():
             colours = [bool(plan.weights) for plan in (rounds[:-1] if exact else rounds)]
             assert colours == sorted(colours) and (bool(rounds[-1].weights)) is not exact
             assert steps < 40 or colours[-1]
-    with pytest.raises(InputError, match="outer or contour form"):
+    with pytest.raises(InputError, match="compared by the outer form"):
         FitOptions(colours=True, form="face")
 
 
@@ -186,27 +186,13 @@ def test_depths_are_compared_where_they_are_known(ball):
     assert cost(np.where(masks > 0, depths, 0.1)) == pytest.approx(0, abs=1e-9)
 
 
-@pytest.mark.parametrize(("form", "blended"), [("outer", False), ("contour", True)])
-def test_derivatives_are_those_of_the_depths(ball, form, blended):
+def test_derivatives_are_those_of_the_depths(ball):
     mesh, cameras, masks, depths = ball
-    position, soft = depth_drawn(mesh, cameras, form)
+    position, soft = depth_drawn(mesh, cameras, "outer")
     wrong = depths + 0.05 * np.random.default_rng(0).normal(size=depths.shape) * (depths > 0)
-    distance = depth_term(soft, wrong, masks, SIZE, 0, blended=blended)
+    distance = depth_term(soft, wrong, masks, SIZE, 0, blended=False)
     # Small steps: no pixel changes its face.
     assert check_gradient(distance, [position], step=1e-7) < 1e-4
-
-
-def test_blended_depths_are_those_of_the_surface_inside(ball):
-    mesh, cameras, masks, depths = ball
-    images = [
-        depth_image(depth_drawn(mesh, cameras, form)[1], form == "contour") for form in ("outer", "contour")
-    ]
-    plain, blended = (np.reshape(image, masks.shape) for image in evaluate(images))
-    assert_allclose(plain, depths, atol=1e-6)
-    assert_allclose(blended[masks > 0], depths[masks > 0], atol=1e-6)
-    # The margin of the outline lies over nothing, which has no depth.
-    margin = (masks == 0) & (blended > 0)
-    assert margin.any() and (blended[margin] < depths.max()).all()
 
 
 def test_smaller_depths_are_means_of_known_ones():
@@ -220,7 +206,7 @@ def test_smaller_depths_are_means_of_known_ones():
     assert_allclose(depth_at(depths, mask, (2, 2)), [[3.0, 0.0], [0.0, 5.0]])
 
 
-@pytest.mark.parametrize("form", ["outer", "face", "contour"])
+@pytest.mark.parametrize("form", ["outer", "face"])
 def test_rounds_with_depths_share_all_steps(form):
     for steps in (3, 40, 600):
         for colours in (None, False, FORMS[form].colours):

@@ -9,13 +9,19 @@ import numpy as np
 import pytest
 
 from dressi import F, InputError, Variable, evaluate, gradient
-from dressi.ad.graph.types import IVEC3, VEC3, VEC4, list_values
+from dressi.ad.graph.program import Program
+from dressi.ad.graph.types import FLOAT, IVEC3, VEC3, VEC4, list_values
 from dressi.ad.transform.gradient import hvp
-from dressi.render import Camera, list_leaf, primitives
+from dressi.ad.transform.simplify import simplify
+from dressi.config import shader_text
+from dressi.render import Camera, edge_list, list_data, list_leaf, primitives
 from dressi.render.forms.form import HARD, Form
 from dressi.render.forms.hard_soft_ras import draw_form, hard_soft_ras
 from dressi.render.forms.pairs import EDGES
 from dressi.render.surface.projection import to_clip
+from dressi.vk.plan.compiler import build_plan
+from dressi.vk.plan.core.limits import DeviceLimits
+from dressi.vk.plan.core.substage import Raster
 
 SIZE, SAMPLES, PATH, REACH = 40, 10, 16, 1.5
 Run = Callable[[list[Variable]], list[np.ndarray]]
@@ -225,3 +231,28 @@ def test_options_of_other_forms_are_refused(wrong: dict):
             form="edges",
             **wrong,
         )
+
+
+def test_faces_know_their_neighbours():
+    def neighbours(faces) -> list:
+        return list_data(edge_list(np.array(faces)).neighbours)[: len(faces)].tolist()
+
+    chain = [(0, 1, 2), (1, 0, 3), (2, 1, 4), (4, 1, 5)]
+    assert neighbours(chain) == [[2, -1, 1], [-1, -1, 0], [3, -1, 0], [-1, -1, 2]]
+    assert neighbours([(0, 1, 2), (1, 0, 3), (0, 1, 4)]) == [[-1] * 3] * 3  # three faces at an edge
+
+
+@pytest.mark.vk
+def test_work_is_done_beside_edges_alone():
+    """Everywhere it only looks whether neighbours show different faces."""
+    size = (512, 512)
+    position = Variable(VEC4, (4, 1), name="position")
+    faces = Variable(IVEC3, (2, 1), data=np.array([[[(0, 1, 2), (0, 2, 3)]]]))
+    drawn = hard_soft_ras(position, faces, size=size, face_count=2, form="edges")
+    error = drawn.silhouette - Variable(FLOAT, size, name="target")
+    (slope,) = gradient(F.sum(F.square(error)), [position])
+    program = simplify(Program({}, ((position, position - slope),)))
+    work = [s for s in build_plan(program, DeviceLimits(), shader_text).sub_stages if s.domain.size == size]
+    dense = [s for s in work if not isinstance(s.work, Raster) and not s.work.uses and s.functions]
+    names = {type(f).__name__ for s in dense for f in s.functions}
+    assert "Parted" in names and not names & {"PairEdges", "Extents", "Taken", "Given"}

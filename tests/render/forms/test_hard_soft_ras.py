@@ -156,7 +156,11 @@ def test_wrong_options_are_named(wrong):
 
 def test_a_removed_form_names_what_takes_its_place():
     position, faces = CASES["acute"].variables()
-    for form, cure in (("silhouette", "outer takes its place"), ("contuor", "did you mean 'contour'")):
+    for form, cure in (
+        ("silhouette", "outer takes its place"),
+        ("contour", "edges takes its place"),
+        ("edgse", "did you mean 'edges'"),
+    ):
         with pytest.raises(InputError, match=cure):
             hard_soft_ras(position, faces, size=sc.SIZE, radius=0.1, face_count=1, form=form)
 
@@ -209,7 +213,7 @@ def soup(case: sc.Case) -> tuple[sc.Case, np.ndarray]:
 def coloured(case: sc.Case, form: str, table: np.ndarray) -> list[Variable]:
     """Position, picture and gradient of a sum of the picture, 24x24."""
     position, faces = case.variables()
-    radius = {} if form == "antialias" else {"radius": 0.1}
+    radius = {} if form == "edges" else {"radius": 0.1}
     drawn = hard_soft_ras(position, faces, size=(24, 24), face_count=len(case.faces), form=form, **radius)
     colours = list_leaf("colours", VEC3, table)
     picture = drawn.blend([surface.interpolate(colours) for surface in drawn.surfaces], 0.0)
@@ -218,7 +222,7 @@ def coloured(case: sc.Case, form: str, table: np.ndarray) -> list[Variable]:
     return [position, picture, *gradient(loss, [position])]
 
 
-@pytest.mark.parametrize("form", ["outer", "contour", "antialias"])
+@pytest.mark.parametrize("form", ["outer", "edges"])
 def test_triangles_that_share_no_vertices_are_drawn_as_one_surface(form):
     """Picture and gradient, which reaches every vertex of the edge, are those of the mesh whose faces share them."""
     case = oc.cases()["torus"]
@@ -233,7 +237,7 @@ def test_triangles_that_share_no_vertices_are_drawn_as_one_surface(form):
     assert_allclose(total, slope.reshape(-1, 4)[: len(total)], atol=1e-4 * np.abs(slope).max())
 
 
-@pytest.mark.parametrize("form", ["outer", "contour", "antialias"])
+@pytest.mark.parametrize("form", ["outer", "edges"])
 def test_faces_that_come_apart_later_have_edges_of_their_own(form):
     """A quad of two faces with vertices of their own, whose halves are moved apart after the graph was made."""
     quad, _ = soup(

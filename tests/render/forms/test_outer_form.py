@@ -71,7 +71,7 @@ def test_open_edges_at_one_place_are_one():
     ]
     assert list_values(edges.neighbours.data, 2)[0].tolist() == [[1, -1, -1], [-1, -1, 0]]
     assert list_values(edges.corners.data, 2)[0].tolist() == [[0, 1, 2], [2, 1, 5]]
-    assert edges.parts is None and edge_list(pair).parts is not None and not edges.closed
+    assert not edges.closed
     assert (
         edge_list(three, x).joints is None
         and edge_list(pair[:, [0, 2, 1]][:1].repeat(2, 0), x).joints is None

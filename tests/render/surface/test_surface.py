@@ -222,7 +222,7 @@ def test_normals_and_lambert_shading():
     assert plain.vtype is VEC3 and FLOAT is not VEC3
 
 
-FORMS = ("face", "outer", "antialias")
+FORMS = ("face", "outer", "edges")
 NEAR_SIZE = (64, 48)
 
 
@@ -291,7 +291,7 @@ def losses(form: str, clip: np.ndarray, faces: np.ndarray, run=evaluate) -> tupl
     case = sc.Case(clip[0], faces)
     position, face_list = case.variables()
     position = Variable(position.vtype, position.size, len(clip), data=clip[:, None])
-    options = {} if form == "antialias" else {"radius": 5 / 48}
+    options = {} if form == "edges" else {"radius": 5 / 48}
     drawn = hard_soft_ras(position, face_list, size=NEAR_SIZE, face_count=len(faces), form=form, **options)
     ramp = np.linspace(0.2, 1, NEAR_SIZE[0]) * np.linspace(0.5, 1, NEAR_SIZE[1])[:, None]
     squares = F.square(drawn.silhouette - Variable(size=NEAR_SIZE, data=ramp[None]))
@@ -357,7 +357,7 @@ def check_bad(run, form: str) -> None:
     position, faces = sc.Case(clip[0], BAD_FACES).variables()
     position = Variable(position.vtype, position.size, len(clip), data=clip[:, None])
     for cull in ("none", "back"):
-        options = {} if form == "antialias" else {"radius": 5 / 48}
+        options = {} if form == "edges" else {"radius": 5 / 48}
         drawn = hard_soft_ras(
             position, faces, size=NEAR_SIZE, face_count=len(BAD_FACES), form=form, cull=cull, **options
         )
@@ -380,7 +380,7 @@ def test_bad_corners_leave_everything_finite(form):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.second_driver("outer", "face")
-@pytest.mark.release("antialias", "face")
+@pytest.mark.release("edges", "face")
 def test_bad_corners_leave_everything_finite_on_devices(run, form):
     check_bad(run, form)
 
@@ -432,7 +432,7 @@ def check_far(run, form: str) -> None:
     camera = Camera.perspective(60, (24, 18), (0, 0, 2), (0, 0, 0), near=0.1, far=5.0)
     shift = Variable(FLOAT, (1, 1), name="shift", data=np.zeros((1, 1, 1)))
     moved = list_leaf("points", VEC3, np.array(points)) + F.vec3(shift, 0.3 * shift, shift)
-    clip, options = to_clip(moved, camera.world_to_clip), {} if form == "antialias" else {"radius": 3 / 18}
+    clip, options = to_clip(moved, camera.world_to_clip), {} if form == "edges" else {"radius": 3 / 18}
     table = list_leaf("faces", IVEC3, np.array(faces))
     drawn = hard_soft_ras(clip, table, size=(24, 18), face_count=len(faces), form=form, **options)
     point = drawn.blend([s.interpolate(F.component(clip, 3)) for s in drawn.surfaces], 0.0)
@@ -441,12 +441,12 @@ def check_far(run, form: str) -> None:
     mask, truth, depth, slope = run([drawn.hard, hard, point, *gradient(loss, [shift])])
     assert_array_equal(mask, truth)
     assert 0.2 < truth.mean() < 0.6 and depth.max() <= 5.0 + 1e-3 and np.isfinite(slope).all()
-    if run is evaluate and form in ("outer", "contour"):
+    if run is evaluate and form == "outer":
         ends = [evaluate([loss], {shift: np.full((1, 1, 1), h)})[0].item() for h in (1e-6, -1e-6)]
         assert slope.item() == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-4)
 
 
-@pytest.mark.parametrize("form", (*FORMS, "contour"))
+@pytest.mark.parametrize("form", FORMS)
 def test_nothing_is_drawn_beyond_the_far_plane(form):
     check_far(evaluate, form)
 

@@ -38,7 +38,7 @@ def request(views: int, form: str, peels: int, target: str) -> Request:
 def works() -> dict[str, Work]:
     found = {"pixels": pixels(SIZE, 20)}
     for views in (1, 6):
-        for form, peels in (("outer", 1), ("face", 1), ("face", 3), ("contour", 1)):
+        for form, peels in (("outer", 1), ("face", 1), ("face", 3)):
             asked = request(views, form, peels, "soft")
             found[f"{form} {peels}, {views} views"] = silhouette(asked.models[0], SIZE, asked, without_values)
         for gradient in ("exact", "inverse_uv"):

@@ -173,8 +173,8 @@ def depth_term(
     is their magnitude. It is divided by the number of all such pixels, covered or not. Differentiable in the
     positions.
 
-    unit: how many units of clip w are one unit of the scene.  blended: whether depths are blended in the soft
-    margins of contours (for forms that are ``exact_inside``); otherwise the nearest surface at the pixel
+    unit: how many units of clip w are one unit of the scene.  blended: whether depths are blended at edges
+    inside of outlines (for forms that are ``exact_inside``); otherwise the nearest surface at the pixel
     centre is compared, its visibility held fixed.  pick: selects the views of the step from N.
     """
     told = [depth_at(*pair, size) for pair in zip(depths, masks, strict=True)]

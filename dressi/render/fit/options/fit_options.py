@@ -66,7 +66,7 @@ class FitOptions:
     )
     form: str = option(
         "outer",
-        "Of HardSoftRas: outer, or slower: contour, or face (the paper's).",
+        "Of HardSoftRas: outer, or slower: face (the paper's).",
         SHAPE,
         check=lambda name: known_form(name, SOFT_FORMS),
     )

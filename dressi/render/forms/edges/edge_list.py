@@ -61,8 +61,6 @@ class EdgeList:
     closed: bool
     """Whether every edge has exactly two faces with consistent orientation. Seen from outside, such a mesh covers a pixel
     always with a front face too, so that silhouettes may cull the back faces."""
-    parts: Variable | None = None
-    """INT list, an entry a vertex: the number of the connected part that it belongs to. None: of one part, or not known."""
     joints: Variable | None = None
     """IVEC3 list like ``list``, for faces that meet without sharing vertices: (a', b', which). The other face at the edge has the
     copies a' and b' of the vertices a and b. Each of the two has an entry; which: 1 for that with the vertices of the face at c,
@@ -82,12 +80,6 @@ class EdgeList:
                     f"there is room for {mine.shape[1:3]} {mine.name}, not {new.shape[1:3]}; make a new graph"
                 )
             found[mine] = new.data
-        if self.parts is not None:
-            parts = np.zeros(1, np.int64) if other.parts is None else list_data(other.parts)
-            size = self.parts.size
-            if len(parts) > size[0] * size[1]:
-                raise InputError(f"there is room for {size[0] * size[1]} vertices; make a new graph")
-            found[self.parts] = padded(parts, size[0] * size[1]).reshape(self.parts.shape)
         return found
 
     @property
@@ -161,7 +153,6 @@ def edge_list(faces: np.ndarray, positions: np.ndarray | None = None) -> EdgeLis
         list_leaf("faces at edges", IVEC3, incident),
         list_leaf("neighbours", IVEC3, neighbours),
         bool((edges[:, 2:] >= 0).all()) and not joined,
-        _parts(*(np.concatenate([own, link.ravel()]) for own, link in zip((start, end), links, strict=True))),
         *joined,
     )
 
@@ -197,12 +188,6 @@ def _meeting(
     two = open_[order[uses[inverse[order]] == 2]].reshape(-1, 2)
     two = two[(a[two[:, 0]] == b[two[:, 1]]) & (number[two[:, 0]] != number[two[:, 1]])]
     return two[:, 0], two[:, 1]
-
-
-def _parts(start: np.ndarray, end: np.ndarray) -> Variable | None:
-    """``EdgeList.parts`` of the ends of all edges."""
-    part = connected(start, end, int(max(start.max(), end.max())) + 1)
-    return None if (part[start] == part[start[0]]).all() else list_leaf("parts", INT, part)
 
 
 def with_room(edges: EdgeList, count: int) -> EdgeList:

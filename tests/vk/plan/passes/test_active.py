@@ -207,11 +207,11 @@ def test_lists_hold_what_is_active_and_no_more(device, halo, cost):
 
 
 def test_silhouettes_have_the_bits_of_the_baseline_on_lists_of_pixels(device):
-    """With contours inside, and the gradient: two views of a torus."""
+    """With edges inside, and the gradient: two views of a torus."""
     mesh, size = primitives.torus(), (40, 32)
     position = Variable.of(mesh.positions)
     cameras = ring((0, 0, 0), 2.5, 2, size)
-    mask = render(mesh, cameras, positions=position, form="contour", radius=0.06).mask
+    mask = render(mesh, cameras, positions=position, form="edges").mask
     (g,) = gradient(F.sum(F.square(mask - 0.3)), [position])
     program = simplify(Program({"mask": mask, "gradient": g}, ((position, position * 1.01),)))
     with patch.object(active_blocks, "by_pixels", lambda *_: True):

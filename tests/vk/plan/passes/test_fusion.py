@@ -249,7 +249,7 @@ def large_steps_of_a_list(views, size):
 
 
 MAKERS = {
-    **{form: silhouette(form) for form in ("outer", "face", "contour")},
+    **{form: silhouette(form) for form in ("outer", "face")},
     "texture": texture,
     "image fitting": image_fitting,
     "large steps": large_steps_of_a_list,
