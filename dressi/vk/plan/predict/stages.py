@@ -17,8 +17,10 @@ from typing import Any
 
 from ....ad.graph import RasterFunction
 from ..core.accumulators import accumulators_of
-from ..core.substage import Binding, Joined, SparseWork, Stage, SubStage
+from ..core.lists import active_expected
+from ..core.substage import Binding, Joined, ListBlocks, SparseWork, Stage, SubStage
 from ..execution.plan import Plan
+from ..glsl.pixel import BLOCK
 from ..model.cost import planes
 from ..model.device import DeviceModel
 from .work import Load, fill_seconds, launches_of, loads_of, touched
@@ -184,6 +186,11 @@ def stage_bytes(plan: Plan, stage: Stage, *, tiler: bool = False) -> int:
         total += sum(touched(s, v) * plan.images.bytes_of(v) for v in s.outputs if v not in inside)
         if isinstance(s.work, SparseWork) and s.work.sparse is not None:
             total += sum(map(plan.images.bytes_of, s.work.sparse.fill))
+        if isinstance(s.work, ListBlocks):
+            # A word of each entry, and of each block of another list that tells about them.
+            blocks, listed = s.domain.texels / BLOCK**2, s.work.blocks
+            entries = active_expected(listed) * (s.domain.texels if listed.pixels else blocks)
+            total += 4 * (entries + (blocks if s.work.hits else 0))
         if s.has_depth and not tiler:
             total += 2 * 4 * s.domain.texels  # depth, cleared and tested
         if s.kept is not None and not isinstance(s.kept, RasterFunction):
