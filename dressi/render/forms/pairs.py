@@ -328,15 +328,14 @@ def pairs_of(mesh: DrawnMesh, edges: Sequence[Variable]) -> tuple[tuple[Pair, ..
 
 def pair_of(mesh: DrawnMesh, line: Line, step: Step, extents: Variable) -> Pair:
     """The edge between each pixel and the one at ``step``. extents: VEC2, of ``Extents``."""
+    # Without an edge the place, the slope and the extents are 0, and so are the motion, the weight and the part.
     place, below, above = line.place, extents.x, extents.y
-    weight = below + above
+    slope = line.turn / line.fall
     # The middle of the edge moves like the whole of it.
-    middle = F.stop_gradient((below - above) / 2.0)
-    moved = F.select(line.found, place - line.turn / line.fall * middle, 0.0)
+    moved = place - slope * ((below - above) / 2.0)
     point = pixel_centres(mesh.size) + F.clamp(place) * F.constant(tuple(c / mesh.size[1] for c in step))
-    tilt = F.maximum(F.abs(line.turn / line.fall), UPRIGHT)
-    part = F.select(line.found, F.clamp(0.5 + (moved - 0.5) / tilt), 0.0)
-    return Pair(step, line.found, line.faces, place, moved, F.select(line.found, weight, 0.0), point, part)
+    part = F.clamp(0.5 + (moved - 0.5) / F.maximum(F.abs(slope), UPRIGHT))
+    return Pair(step, line.found, line.faces, place, moved, below + above, point, part)
 
 
 def _line(mesh: DrawnMesh, faces: tuple[Variable, Variable], kind: Variable, p: Variable) -> Variable:

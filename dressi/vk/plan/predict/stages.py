@@ -20,10 +20,9 @@ from ..core.accumulators import accumulators_of
 from ..core.lists import active_expected
 from ..core.substage import Binding, Joined, ListBlocks, SparseWork, Stage, SubStage
 from ..execution.plan import Plan
-from ..glsl.pixel import BLOCK
 from ..model.cost import planes
 from ..model.device import DeviceModel
-from .work import Load, fill_seconds, launches_of, loads_of, touched
+from .work import Load, block_count, fill_seconds, launches_of, loads_of, touched
 
 
 @dataclass(frozen=True)
@@ -188,7 +187,8 @@ def stage_bytes(plan: Plan, stage: Stage, *, tiler: bool = False) -> int:
             total += sum(map(plan.images.bytes_of, s.work.sparse.fill))
         if isinstance(s.work, ListBlocks):
             # A word of each entry, and of each block of another list that tells about them.
-            blocks, listed = s.domain.texels / BLOCK**2, s.work.blocks
+            listed = s.work.blocks
+            blocks = block_count(listed, plan.limits)
             entries = active_expected(listed) * (s.domain.texels if listed.pixels else blocks)
             total += 4 * (entries + (blocks if s.work.hits else 0))
         if s.has_depth and not tiler:

@@ -707,7 +707,7 @@ def _(work: substage.ListBlocks, s: SubStage, limits: DeviceLimits) -> list[Load
         return _looking(work.blocks, limits, append, stores)
     around = 9.0 if work.blocks.halo else 1.0
     each = append.and_then(Invocation(LOOP * around, loads=around * len(work.hits), chain=1.0))
-    return [Load(_blocks(work.blocks, limits), each, stores, True)]
+    return [Load(block_count(work.blocks, limits), each, stores, True)]
 
 
 @_loads.register
@@ -715,7 +715,8 @@ def _(work: substage.FindHits, s: SubStage, limits: DeviceLimits) -> list[Load]:
     return _looking(work.hits, limits, Invocation(), Stores(buffers=1.0))
 
 
-def _blocks(listed: lists.ActiveBlocks | lists.BlockHits, limits: DeviceLimits) -> int:
+def block_count(listed: lists.ActiveBlocks | lists.BlockHits, limits: DeviceLimits) -> int:
+    """How many blocks the image has that a list is made of."""
     tiling = limits.tiling(listed.domain)
     return -(-tiling.width // BLOCK) * -(-tiling.height // BLOCK)
 
@@ -724,7 +725,7 @@ def _looking(
     listed: lists.ActiveBlocks | lists.BlockHits, limits: DeviceLimits, then: Invocation, stores: Stores
 ) -> list[Load]:
     """One invocation a block, or one a column of its pixels.  then, stores: for each block."""
-    blocks, column = _blocks(listed, limits), Invocation(LOOP, 1.0, 0.0, 1.0).times(BLOCK)
+    blocks, column = block_count(listed, limits), Invocation(LOOP, 1.0, 0.0, 1.0).times(BLOCK)
     if not listed.shared:
         return [Load(blocks, column.times(BLOCK).and_then(then), stores, True)]
     each = column.and_then(Invocation(WAITING)).and_then(then.times(1 / BLOCK))
