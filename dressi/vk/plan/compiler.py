@@ -300,7 +300,7 @@ def _build(program: Program, target: Target, shader_text: ShaderText, gated: boo
     moving = frozenset(leaf for leaf, _ in each.updates) | (changing if every else NO_LEAVES)
     static, step = schedule(once, moving, "once"), schedule(each, moving, "step")
     replaces = {new: leaf for s in step.sub_stages for new, leaf in s.replaces.items()}
-    kept = (*once.roots, *crossing((*static.with_dependencies, *step.with_dependencies)))
+    kept = (*once.roots, *crossing(static.with_dependencies), *crossing(step.with_dependencies))
     kept = tuple(dict.fromkeys(kept))
     copied = [*(old for old, _ in step.saved), *(new for _, new in step.copies)]
     persistent = [*program.leaves, *kept, *program.outputs.values(), *copied, *replaces]

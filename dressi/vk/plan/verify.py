@@ -287,12 +287,12 @@ def images_hold_what_is_read(plan: Plan) -> list[str]:
     """Runs two steps in mind: images must hold what is read from them, and lists must have been made."""
     holds: dict[int, Variable | Range] = {}
     # Leaves that follow from others may be equal.
-    held = {leaf: leaf for leaf in plan.program.leaves} | plan.images.ranges
+    leaves = {leaf: leaf for leaf in plan.program.leaves}
     lists: set[WorkList] = set()
     faults: list[str] = []
 
     def step(number: int) -> None:
-        of = plan.images.by_schedule[number]
+        of, held = plan.images.by_schedule[number], leaves | plan.images.ranges[number]
         for leaf in plan.program.leaves:
             holds.update(dict.fromkeys(of[leaf], leaf))
         for old, leaf in plan.schedules[number].saved:
@@ -315,8 +315,9 @@ def images_hold_what_is_read(plan: Plan) -> list[str]:
 
     for number in (0, 1, 1):
         step(number)
-    last = plan.images.by_schedule[1]
+    after = list(zip(plan.images.by_schedule, plan.images.ranges, strict=True))
     for v in (*plan.kept, *plan.program.outputs.values()):
-        if any(holds.get(slot) is not held.get(v, v) for slot in last[v]):
-            faults.append(f"{v} is gone after a step")
+        for of, held in after:
+            if any(holds.get(slot) is not (leaves | held).get(v, v) for slot in of.get(v, ())):
+                faults.append(f"{v} is gone after a step")
     return faults

@@ -113,7 +113,6 @@ def usages(
         if isinstance(s.work, SparseWork) and s.work.sparse is not None:
             for v in s.work.sparse.fill:
                 add(v, Usage.TARGET)
-        used.update(dict.fromkeys(s.ranges, Usage.RANGE))
     for leaf, new in copies:
         add(leaf, Usage.TARGET)
         add(new, Usage.SOURCE)
@@ -141,15 +140,15 @@ class Images:
     slots: all of them. by_schedule: the slot number of each plane of each Variable that a schedule stores or
     reads; a transient may have another slot in another schedule. passing: for each schedule, the attachments
     that only later subpasses of their Stage read, so that they need not be stored. depths: the slots of
-    rasters, and of the scatters that draw the same triangles again.  ranges: of the values that lie in
-    storage buffers; their slots are ranges.
+    rasters, and of the scatters that draw the same triangles again. ranges: for each schedule, of the values
+    that lie in storage buffers there; their slots are ranges. A schedule may draw what another dispatches.
     """
 
     slots: tuple[ImageSlot, ...]
     by_schedule: tuple[dict[Variable, tuple[int, ...]], ...]
     passing: tuple[frozenset[Variable], ...]
     depths: dict[SubStage, int]
-    ranges: dict[Variable, Range]
+    ranges: tuple[dict[Variable, Range], ...]
 
     @cached_property
     def of(self) -> dict[Variable, tuple[int, ...]]:
@@ -167,8 +166,9 @@ class Images:
 
     def bytes_of(self, v: Variable) -> int:
         """Bytes of all planes of a Variable; 0 where it is not stored."""
-        if v in self.ranges:
-            return 4 * self.ranges[v].components * len(v.vtype.planes) * v.domain.texels
+        held = next((ranges[v] for ranges in self.ranges if v in ranges), None)
+        if held is not None:
+            return 4 * held.components * len(v.vtype.planes) * v.domain.texels
         return sum(self.slots[k].bytes for k in self.of.get(v, ()))
 
     @property
@@ -280,29 +280,21 @@ def assign_images(
     schedules = tuple(schedules)
     sub_stages = [s for stages in schedules for stage in stages for s in stage.sub_stages]
     narrow = frozenset[Variable]().union(*(s.narrow for s in sub_stages))
-    ranges = {v: held for s in sub_stages for v, held in s.ranges.items()}
+    all_ranges = tuple(
+        {v: held for stage in stages for s in stage.sub_stages for v, held in s.ranges.items()}
+        for stages in schedules
+    )
     slots = _Slots()
-    lasting: dict[Variable, tuple[int, ...]] = {}
-    for v in dict.fromkeys(persistent):
-        if v in ranges:
-            if v not in lasting:
-                lasting |= dict.fromkeys(
-                    ranges[v].members, (slots.new(slot_of_range(ranges[v], limits), Usage.RANGE),)
-                )
-        elif v not in replaces:
-            kind, uses = slot_of(v, limits, half=v in narrow), usage.get(v, NOTHING)
-            lasting[v] = tuple(slots.new(kind, uses) for _ in v.vtype.planes)
-    for v, leaf in replaces.items():
-        lasting[v] = lasting[leaf]
+    lasting = _lasting(schedules, persistent, replaces, all_ranges, usage, narrow, limits, slots)
     transient: dict[int, ImageSlot] = {}
-    roomy = _roomy(sub_stages, ranges, usage, limits) if saving else {}
     by_schedule, passing = [], []
     depths: dict[SubStage, int] = {}
     shared_depths: dict[tuple[ImageSlot, int], int] = {}
-    for stages in schedules:
-        of = dict(lasting)
+    for stages, ranges, own in zip(schedules, all_ranges, lasting, strict=True):
+        of = dict(own)
         by_schedule.append(of)
         passing.append(_passing(stages, of))
+        roomy = _roomy(sub_stages, ranges, usage, limits) if saving else {}
         free: Free = {}
         for number, kind in transient.items():
             slots.release(number, kind, free)
@@ -336,7 +328,44 @@ def assign_images(
                 for number in of.get(v, ()):
                     if number in transient:
                         slots.release(number, transient[number], free)
-    return Images(slots.finished(), tuple(by_schedule), tuple(passing), depths, ranges)
+    return Images(slots.finished(), tuple(by_schedule), tuple(passing), depths, all_ranges)
+
+
+def _lasting(
+    schedules: Sequence[tuple[Stage, ...]],
+    persistent: Iterable[Variable],
+    replaces: Mapping[Variable, Variable],
+    all_ranges: Sequence[Mapping[Variable, Range]],
+    usage: Mapping[Variable, Usage],
+    narrow: Collection[Variable],
+    limits: DeviceLimits,
+    slots: _Slots,
+) -> list[dict[Variable, tuple[int, ...]]]:
+    """The slots of ``persistent`` by schedule: one image for all, but ranges of a schedule's own where it has
+    the value in one. A schedule that does not touch such a value has none."""
+    lasting: list[dict[Variable, tuple[int, ...]]] = [{} for _ in schedules]
+    touched = [{v for stage in stages for v in stage.variables} for stages in schedules]
+    for v in dict.fromkeys(persistent):
+        if v in replaces:
+            continue
+        in_range = [v in ranges for ranges in all_ranges]
+        for of, ranges in zip(lasting, all_ranges, strict=True):
+            if v in ranges and v not in of:
+                number = slots.new(slot_of_range(ranges[v], limits), Usage.RANGE)
+                of |= dict.fromkeys(ranges[v].members, (number,))
+        rest = [
+            of
+            for of, ranged, own in zip(lasting, in_range, touched, strict=True)
+            if not ranged and (v in own or not any(in_range))
+        ]
+        if rest:
+            kind, uses = slot_of(v, limits, half=v in narrow), usage.get(v, NOTHING)
+            numbers = tuple(slots.new(kind, uses) for _ in v.vtype.planes)
+            for of in rest:
+                of[v] = numbers
+    for of in lasting:
+        of.update((v, of[leaf]) for v, leaf in replaces.items())
+    return lasting
 
 
 def _roomy(

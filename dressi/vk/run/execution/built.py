@@ -58,8 +58,8 @@ class BuiltPlan:
         self._gating = gating
         of_static, of_step = images
         # Static work runs only when it is out of date, so it has no gate.
-        static = Target(device, commands, plan.limits, of_static, plan.images.ranges, self._lists)
-        step = replace(static, images=of_step, gate=gating.gate)
+        static = Target(device, commands, plan.limits, of_static, plan.images.ranges[0], self._lists)
+        step = replace(static, images=of_step, ranges=plan.images.ranges[1], gate=gating.gate)
         self._buffers = buffers
         self._begin(step, cache)
         if not device.compiles_late:

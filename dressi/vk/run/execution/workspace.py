@@ -445,7 +445,7 @@ class Store:
 
 def _kept(plan: Plan) -> set[int]:
     """Slots with values that must outlive a run."""
-    return {k for v in plan.kept for k in plan.images.of.get(v, ())}
+    return {k for v in plan.kept for of in plan.images.by_schedule for k in of.get(v, ())}
 
 
 def check_memory(plan: Plan, workspace: Workspace, held: Container[Variable] = ()) -> None:
