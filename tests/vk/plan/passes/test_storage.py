@@ -19,6 +19,7 @@ from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.core.limits import UNBOUNDED, DeviceLimits, profile
 from dressi.vk.plan.core.options import DEFAULT, PlanOptions
 from dressi.vk.plan.core.substage import Binding, Compute, Fragment, Scatter, TiledCompute
+from dressi.vk.plan.execution.images import assign_images
 from dressi.vk.plan.execution.sync import Part
 from dressi.vk.plan.lowering.samplers import HardwareSample
 from dressi.vk.plan.model.records import CPU, DESKTOP, RECORDS, SWIFTSHADER
@@ -29,6 +30,7 @@ from dressi.vk.run.measure.calibration import sampler_errors, willing
 IMAGES = PlanOptions(without=("store_in_buffers",))
 STORED = PlanOptions(rematerialize=False)
 """Whatever other texels are read of is stored."""
+IMAGES_STORED = replace(STORED, without=IMAGES.without)
 DISPATCHES = replace(CPU, prefers_dispatches=True)
 SIZE, BATCH = (9, 7), 3
 
@@ -55,13 +57,28 @@ def in_buffers(plan):
     return {v for s in plan.sub_stages for v in s.ranges}
 
 
+def test_a_schedule_has_ranges_of_its_own():
+    """One schedule may draw a value that the other dispatches into a buffer."""
+    work = program()
+    one, other = (build_plan(work, UNBOUNDED, shader_text, o, DISPATCHES) for o in (STORED, IMAGES_STORED))
+    ranges = in_buffers(one)
+    shared = ranges.intersection(v for s in other.sub_stages for v in s.outputs)
+    assert shared
+    persistent = [*work.leaves, *work.outputs.values(), next(iter(shared))]
+    images = assign_images((other.step.stages, one.step.stages), persistent, {}, {}, UNBOUNDED)
+    for v in shared:
+        drawn, dispatched = ({images.slots[k].in_buffer for k in of[v]} for of in images.by_schedule)
+        assert (drawn, dispatched) == ({False}, {True})
+    assert not images.ranges[0] and {*images.ranges[1]} == ranges
+
+
 @pytest.mark.parametrize("model", [CPU, DISPATCHES], ids=["fragments", "dispatches"])
 @pytest.mark.parametrize("dimension", [16384, 18], ids=["a column of tiles", "columns of tiles"])
 def test_buffers_give_the_bits_of_images(device, model, dimension):
     work, found = program(), []
     exact = evaluate([work.outputs["y"], work.outputs["mean"]])
     limits = replace(device.limits, max_image_dimension=min(dimension, device.limits.max_image_dimension))
-    for options in (STORED, replace(STORED, without=("store_in_buffers",))):
+    for options in (STORED, IMAGES_STORED):
         with VulkanExecutor(work, device, options=options, limits=limits, cost=model) as run:
             assert bool(in_buffers(run.plan)) == options.runs("store_in_buffers")
             run.run(1)
