@@ -51,11 +51,14 @@ losses and regularizers: scalars to minimise
     adjacency, bilaplacian_loss, charbonnier, cotangent, dirichlet_loss, edge_length_loss, l1, l2, laplacian_loss,
     large_steps, normal_consistency, pyramid, spread
 
+clouds and points of surfaces: distances as graphs
+    chamfer_loss, cloud, f_score_loss, hausdorff_loss, surface_samples
+
 losses that see: structure and features of pictures, as graphs
     Features, load_features, multiscale_structural_similarity, perceptual, structural_similarity
 
 measures and colours: of arrays
-    chamfer, iou, linear_to_srgb, psnr, srgb_to_linear, ssim
+    chamfer, f_score, hausdorff, iou, linear_to_srgb, psnr, srgb_to_linear, ssim
 
 Fits from pictures are in ``dressi.render.fit``. Positions, colours and the like of meshes are lists: images
 of one entry a texel (``list_leaf``). All colours are linear unless a name says sRGB.
@@ -140,8 +143,9 @@ if TYPE_CHECKING:
         pyramid,
         structural_similarity,
     )
-    from .objectives.metrics import chamfer, iou, psnr, ssim
+    from .objectives.metrics import chamfer, f_score, hausdorff, iou, psnr, ssim
     from .objectives.perceptual import Features, load_features, perceptual
+    from .objectives.points import chamfer_loss, cloud, f_score_loss, hausdorff_loss, surface_samples
     from .objectives.regularizers import (
         adjacency,
         bilaplacian_loss,
@@ -189,34 +193,35 @@ _MODULES = (
     "strands.draw", "strands.geometry", "strands.marschner", "strands.point", "surface.color",
     "surface.projection", "surface.screen", "surface.texturing", "drawing.draw", "formats",
     "io.strands", "objectives.large_steps", "objectives.losses", "objectives.metrics",
-    "objectives.perceptual", "objectives.regularizers",
+    "objectives.perceptual", "objectives.points", "objectives.regularizers",
 )  # fmt: skip
 """The modules of all names, the quick ones first; the others in the order in which pictures need them."""
 
 __all__ = [
-    "AtPoints", "Bsdf", "Camera", "Cameras", "DirectionalLight", "Environment", "EyeBsdf", "Features", "Frame",
-    "GltfBsdf", "HairBsdf", "HarmonicsLight", "KajiyaKay", "Light", "Marschner", "Material", "MaterialKind",
-    "Mesh", "MonteCarloEnvironment", "MorphGeometry", "Node", "Parameter", "Picture", "Pixels",
-    "PointGeometry", "PointLight", "Poses", "Scene", "Shadow", "Skeleton", "SkinBsdf", "SkinnedGeometry",
-    "SpotLight", "StrandGeometry", "StrandPicture", "StrandPoint", "SurfacePoint", "TeethBsdf",
-    "TriangleGeometry", "Views", "adjacency", "axis_angle_to_matrix", "axis_angle_to_quaternion",
-    "barycentric", "bilaplacian_loss", "burley", "chamfer", "charbonnier", "clip_from_opengl",
-    "clip_to_opengl", "compose", "corners", "cotangent", "covered", "curves", "diffused", "dirichlet_loss",
-    "draw_strands", "edge_length_loss", "edge_list", "exp_se3", "exp_so3", "flat_normal", "focal_from_fov",
-    "fov_from_focal", "frame", "hard_soft_ras", "interpolate", "intrinsics", "intrinsics_from_fov",
-    "intrinsics_from_pytorch3d", "intrinsics_to_pytorch3d", "invert", "iou", "l1", "l2", "lambert",
-    "laplacian_loss", "large_steps", "linear_to_srgb", "list_data", "list_leaf", "load_features", "load_mesh",
-    "load_scene", "load_strands", "log_se3", "log_so3", "look_at", "matrix_to_axis_angle",
-    "matrix_to_quaternion", "matrix_to_rotation_6d", "multiscale_structural_similarity", "normal_consistency",
-    "orbit", "outside_distance", "perceptual", "poses", "primitives", "projection_from_fov",
-    "projection_matrix", "psnr", "pyramid", "quaternion_conjugate", "quaternion_multiply", "quaternion_rotate",
-    "quaternion_to_axis_angle", "quaternion_to_matrix", "rasterize_hard", "render", "render_turntable",
-    "rigid", "ring", "rotation_6d_to_matrix", "rotation_and_translation", "save_mesh", "save_scene",
-    "save_strands", "shift_principal", "soft_target", "spread", "srgb_to_linear", "ssim",
-    "structural_similarity", "studio", "texture_colour", "texture_uv", "to_clip", "transform", "unlit",
-    "vertex_normals", "view_from_colmap", "view_from_nerf", "view_from_opencv", "view_from_opengl",
-    "view_from_pytorch3d", "view_to_colmap", "view_to_nerf", "view_to_opencv", "view_to_opengl",
-    "view_to_pytorch3d", "wireframe", "with_margin", "wxyz_to_xyzw", "xyzw_to_wxyz",
+    "AtPoints", "Bsdf", "Camera", "Cameras", "DirectionalLight", "Environment", "EyeBsdf", "Features",
+    "Frame", "GltfBsdf", "HairBsdf", "HarmonicsLight", "KajiyaKay", "Light", "Marschner", "Material",
+    "MaterialKind", "Mesh", "MonteCarloEnvironment", "MorphGeometry", "Node", "Parameter", "Picture",
+    "Pixels", "PointGeometry", "PointLight", "Poses", "Scene", "Shadow", "Skeleton", "SkinBsdf",
+    "SkinnedGeometry", "SpotLight", "StrandGeometry", "StrandPicture", "StrandPoint", "SurfacePoint",
+    "TeethBsdf", "TriangleGeometry", "Views", "adjacency", "axis_angle_to_matrix", "axis_angle_to_quaternion",
+    "barycentric", "bilaplacian_loss", "burley", "chamfer", "chamfer_loss", "charbonnier", "clip_from_opengl",
+    "clip_to_opengl", "cloud", "compose", "corners", "cotangent", "covered", "curves", "diffused",
+    "dirichlet_loss", "draw_strands", "edge_length_loss", "edge_list", "exp_se3", "exp_so3", "f_score",
+    "f_score_loss", "flat_normal", "focal_from_fov", "fov_from_focal", "frame", "hard_soft_ras", "hausdorff",
+    "hausdorff_loss", "interpolate", "intrinsics", "intrinsics_from_fov", "intrinsics_from_pytorch3d",
+    "intrinsics_to_pytorch3d", "invert", "iou", "l1", "l2", "lambert", "laplacian_loss", "large_steps",
+    "linear_to_srgb", "list_data", "list_leaf", "load_features", "load_mesh", "load_scene", "load_strands",
+    "log_se3", "log_so3", "look_at", "matrix_to_axis_angle", "matrix_to_quaternion", "matrix_to_rotation_6d",
+    "multiscale_structural_similarity", "normal_consistency", "orbit", "outside_distance", "perceptual",
+    "poses", "primitives", "projection_from_fov", "projection_matrix", "psnr", "pyramid",
+    "quaternion_conjugate", "quaternion_multiply", "quaternion_rotate", "quaternion_to_axis_angle",
+    "quaternion_to_matrix", "rasterize_hard", "render", "render_turntable", "rigid", "ring",
+    "rotation_6d_to_matrix", "rotation_and_translation", "save_mesh", "save_scene", "save_strands",
+    "shift_principal", "soft_target", "spread", "srgb_to_linear", "ssim", "structural_similarity", "studio",
+    "surface_samples", "texture_colour", "texture_uv", "to_clip", "transform", "unlit", "vertex_normals",
+    "view_from_colmap", "view_from_nerf", "view_from_opencv", "view_from_opengl", "view_from_pytorch3d",
+    "view_to_colmap", "view_to_nerf", "view_to_opencv", "view_to_opengl", "view_to_pytorch3d", "wireframe",
+    "with_margin", "wxyz_to_xyzw", "xyzw_to_wxyz",
 ]  # fmt: skip
 
 

@@ -169,16 +169,48 @@ def chamfer(a: Mesh | np.ndarray, b: Mesh | np.ndarray, count: int = 20_000, see
     """Mean distance from each surface to the other, averaged over both directions, in units of the meshes.
 
     From `count` points on one mesh to those faces of the other that hold the nearest of as many points: equal
-    meshes have next to none. Arrays (P, 3) are taken as points.
+    meshes have next to none. Arrays (P, 3) are taken as points. Raises InputError for empty ones.
 
     >>> bool(chamfer(primitives.cube(), primitives.cube(), count=5000) < 1e-4)
     True
     """
+    return 0.5 * sum(float(distances.mean()) for distances in _distances(a, b, count, seed))
 
-    def mean(one: Mesh | np.ndarray, other: Mesh | np.ndarray) -> float:
+
+def hausdorff(a: Mesh | np.ndarray, b: Mesh | np.ndarray, count: int = 20_000, seed: int = 0) -> float:
+    """The largest distance from a point of either surface to the other; see ``chamfer``.
+
+    >>> hausdorff(np.zeros((1, 3)), np.array([[1.0, 0, 0], [3, 0, 0]]))
+    3.0
+    """
+    return max(float(distances.max()) for distances in _distances(a, b, count, seed))
+
+
+def f_score(
+    a: Mesh | np.ndarray, b: Mesh | np.ndarray, threshold: float, count: int = 20_000, seed: int = 0
+) -> float:
+    """The harmonic mean of the shares of points of each surface that are nearer to the other than
+    ``threshold``, from 0 to 1; see ``chamfer``.
+
+    >>> round(f_score(np.zeros((1, 3)), np.array([[1.0, 0, 0], [3, 0, 0]]), 2.0), 3)
+    0.667
+    """
+    there, back = (float(np.mean(distances < threshold)) for distances in _distances(a, b, count, seed))
+    return 2 * there * back / max(there + back, 1e-12)
+
+
+def _distances(
+    a: Mesh | np.ndarray, b: Mesh | np.ndarray, count: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """(P,) and (Q,): from the points of each to the other."""
+
+    def of(one: Mesh | np.ndarray, other: Mesh | np.ndarray) -> np.ndarray:
         points = one if isinstance(one, np.ndarray) else sample_surface(one, count, seed)
         if isinstance(other, np.ndarray):
-            return float(np.asarray(scipy.spatial.KDTree(other).query(points)[0]).mean())
-        return float(SurfaceDistance(other, count).distances(points).mean())
+            return np.asarray(scipy.spatial.KDTree(other).query(points)[0])
+        return SurfaceDistance(other, count).distances(points)
 
-    return 0.5 * (mean(a, b) + mean(b, a))
+    for shape in (a, b):
+        if len(shape if isinstance(shape, np.ndarray) else shape.faces) == 0:
+            raise InputError("an empty mesh or cloud has no distance to another; give one with points")
+    return of(a, b), of(b, a)

@@ -21,7 +21,7 @@ from dressi.render.forms.edges import around_edges, edge_list
 from dressi.render.forms.edges import edge_list as edge_sides
 from dressi.render.forms.edges import edge_list as edges
 from dressi.render.mesh import primitives
-from dressi.render.objectives import sparse
+from dressi.render.objectives import points, sparse
 from dressi.render.shading import sphere_filter
 from dressi.render.shading.bsdf import hair
 from dressi.render.strands import ribbons
@@ -233,6 +233,21 @@ def sparse_rows(kind: type[Function], vtype=VEC3, *, shorter: bool = False) -> E
     return Example(kind(values, matrix).output, (values,))
 
 
+def point_trees() -> dict[type[Function], list[Callable[[], Example]]]:
+    """Trees of several levels over points, and over weights of which some are 0."""
+    rng = np.random.default_rng(7)
+    near = points.cloud(rng.uniform(size=(300, 3)))
+    weights = Variable.of(np.maximum(rng.uniform(-1, 1, 300), 0), FLOAT)
+    sums, _ = points._levels(weights, 300, "sums")
+    query = Variable.of(rng.uniform(size=(40, 3)))
+    place = Variable.of(rng.uniform(size=40), FLOAT)
+    return {
+        points.Grouped: [lambda x=x: Example(x) for x in (near.boxes[1], sums[0])],
+        points.Nearest: [lambda: Example(points.nearest(query, near))],
+        points.Chosen: [lambda: Example(points.Chosen(place, weights, *sums, 300).output)],
+    }
+
+
 def filtered_sphere(kernel: sphere_filter.Kernel, vtype=VEC3, batch: int = 1, rows: int = 0) -> Example:
     values = np.random.default_rng(5).uniform(size=(batch, 6, 12, *vtype.shape))
     image = Variable(vtype, (12, 6), batch, data=values)
@@ -270,6 +285,7 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     around_edges.Stored: [lambda: stored_image(around_edges.Stored)],
     **{kind: [lambda kind=kind: bessel_example(kind)] for kind in (hair.LogBessel, hair.BesselRatio)},
     point.FacesWithin: [lambda: Example(point.FacesWithin(F.pixel_coordinates(SIZE).x - 1, 2, 6).output)],
+    **point_trees(),
     sparse.SparseProduct: [
         *(lambda v=v: sparse_rows(sparse.SparseProduct, v) for v in (VEC3, FLOAT)),
         lambda: sparse_rows(sparse.SparseProduct, shorter=True),
