@@ -15,6 +15,7 @@ from dressi.ad.transform.fused import Whole
 from dressi.render.cameras import Camera
 from dressi.render.core.lists import list_leaf
 from dressi.render.drawing import point
+from dressi.render.fields import rays
 from dressi.render.forms import cells, pairs
 from dressi.render.forms import face as face_form
 from dressi.render.forms.edges import around_edges, edge_list
@@ -248,6 +249,16 @@ def point_trees() -> dict[type[Function], list[Callable[[], Example]]]:
     }
 
 
+def deepest() -> Example:
+    rng = np.random.default_rng(9)
+    values = Variable.of(rng.normal(size=60), FLOAT)
+    along = Variable(
+        VEC3, (6, 5), data=np.append(rng.uniform(-0.6, 0.6, (1, 5, 6, 2)), -np.ones((1, 5, 6, 1)), -1)
+    )
+    start, grid = F.constant((1.2, 1.4, 5.0)), ((0.0, 0.0, 0.0), 1.0, (3, 4, 5))
+    return Example(F.apply(rays.Deepest, start, along, 0.5, values, grid=grid, samples=20))
+
+
 def filtered_sphere(kernel: sphere_filter.Kernel, vtype=VEC3, batch: int = 1, rows: int = 0) -> Example:
     values = np.random.default_rng(5).uniform(size=(batch, 6, 12, *vtype.shape))
     image = Variable(vtype, (12, 6), batch, data=values)
@@ -286,6 +297,7 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     **{kind: [lambda kind=kind: bessel_example(kind)] for kind in (hair.LogBessel, hair.BesselRatio)},
     point.FacesWithin: [lambda: Example(point.FacesWithin(F.pixel_coordinates(SIZE).x - 1, 2, 6).output)],
     **point_trees(),
+    rays.Deepest: [deepest],
     sparse.SparseProduct: [
         *(lambda v=v: sparse_rows(sparse.SparseProduct, v) for v in (VEC3, FLOAT)),
         lambda: sparse_rows(sparse.SparseProduct, shorter=True),

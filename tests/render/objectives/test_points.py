@@ -25,7 +25,7 @@ def shells(n: int) -> tuple[np.ndarray, np.ndarray]:
     return tuple(points / np.linalg.norm(points, axis=2, keepdims=True) * np.array([1, 1.01])[:, None, None])
 
 
-@pytest.mark.vk
+@pytest.mark.every_driver
 @pytest.mark.parametrize(("p", "q"), [(20_000, 9000), (1, 30), (700, 1)])
 def test_distances_are_those_of_a_tree(device, p, q):
     a, b = shells(p)[0], shells(q)[1]
@@ -61,7 +61,6 @@ def test_gradients_of_distances():
         assert check_gradient(loss, [a, b]) < 1e-6
 
 
-@pytest.mark.vk
 def test_points_of_a_surface_are_spread_evenly(device):
     mesh = primitives.icosphere(2)
     stretched = mesh.positions * (1, 2, 3)
