@@ -24,7 +24,7 @@ strands, lines and points, with exact areas in pixels
     load_strands, save_strands, wireframe
 
 cameras: views, and cameras around an object
-    Camera, Cameras, Poses, Views, frame, look_at, orbit, poses, ring
+    Camera, Cameras, FisheyeLens, Lens, Poses, Views, frame, look_at, orbit, poses, ring
 
 rotations: of arrays and Variables; quaternions are (w, x, y, z)
     axis_angle_to_matrix, axis_angle_to_quaternion, exp_so3, log_so3, matrix_to_axis_angle,
@@ -95,6 +95,7 @@ if TYPE_CHECKING:
         view_to_opengl,
         view_to_pytorch3d,
     )
+    from .cameras.lens import FisheyeLens, Lens
     from .cameras.pose import Poses, poses
     from .cameras.rigid import (
         axis_angle_to_matrix,
@@ -185,7 +186,7 @@ if TYPE_CHECKING:
     from .surface.texturing import texture_colour, texture_uv
 
 _MODULES = (
-    "core.lists", "cameras", "cameras.views", "cameras.camera", "cameras.conventions", "cameras.pose",
+    "core.lists", "cameras", "cameras.views", "cameras.camera", "cameras.lens", "cameras.conventions", "cameras.pose",
     "cameras.rigid", "mesh", "drawing.entry", "core.materials", "drawing.picture", "drawing.pixels",
     "drawing.point", "forms.edges.edge_list", "forms.hard_soft_ras", "forms.soft_target",
     "scene.geometry", "scene.morph", "scene.scene", "scene.skin", "shading.bsdf", "shading.environment",
@@ -199,19 +200,20 @@ _MODULES = (
 
 __all__ = [
     "AtPoints", "Bsdf", "Camera", "Cameras", "DirectionalLight", "Environment", "EyeBsdf", "Features",
-    "Frame", "GltfBsdf", "HairBsdf", "HarmonicsLight", "KajiyaKay", "Light", "Marschner", "Material",
-    "MaterialKind", "Mesh", "MonteCarloEnvironment", "MorphGeometry", "Node", "Parameter", "Picture",
-    "Pixels", "PointGeometry", "PointLight", "Poses", "Scene", "Shadow", "Skeleton", "SkinBsdf",
-    "SkinnedGeometry", "SpotLight", "StrandGeometry", "StrandPicture", "StrandPoint", "SurfacePoint",
-    "TeethBsdf", "TriangleGeometry", "Views", "adjacency", "axis_angle_to_matrix", "axis_angle_to_quaternion",
-    "barycentric", "bilaplacian_loss", "burley", "chamfer", "chamfer_loss", "charbonnier", "clip_from_opengl",
-    "clip_to_opengl", "cloud", "compose", "corners", "cotangent", "covered", "curves", "diffused",
-    "dirichlet_loss", "draw_strands", "edge_length_loss", "edge_list", "exp_se3", "exp_so3", "f_score",
-    "f_score_loss", "flat_normal", "focal_from_fov", "fov_from_focal", "frame", "hard_soft_ras", "hausdorff",
-    "hausdorff_loss", "interpolate", "intrinsics", "intrinsics_from_fov", "intrinsics_from_pytorch3d",
-    "intrinsics_to_pytorch3d", "invert", "iou", "l1", "l2", "lambert", "laplacian_loss", "large_steps",
-    "linear_to_srgb", "list_data", "list_leaf", "load_features", "load_mesh", "load_scene", "load_strands",
-    "log_se3", "log_so3", "look_at", "matrix_to_axis_angle", "matrix_to_quaternion", "matrix_to_rotation_6d",
+    "FisheyeLens", "Frame", "GltfBsdf", "HairBsdf", "HarmonicsLight", "KajiyaKay", "Lens", "Light",
+    "Marschner", "Material", "MaterialKind", "Mesh", "MonteCarloEnvironment", "MorphGeometry", "Node",
+    "Parameter", "Picture", "Pixels", "PointGeometry", "PointLight", "Poses", "Scene", "Shadow", "Skeleton",
+    "SkinBsdf", "SkinnedGeometry", "SpotLight", "StrandGeometry", "StrandPicture", "StrandPoint",
+    "SurfacePoint", "TeethBsdf", "TriangleGeometry", "Views", "adjacency", "axis_angle_to_matrix",
+    "axis_angle_to_quaternion", "barycentric", "bilaplacian_loss", "burley", "chamfer", "chamfer_loss",
+    "charbonnier", "clip_from_opengl", "clip_to_opengl", "cloud", "compose", "corners", "cotangent",
+    "covered", "curves", "diffused", "dirichlet_loss", "draw_strands", "edge_length_loss", "edge_list",
+    "exp_se3", "exp_so3", "f_score", "f_score_loss", "flat_normal", "focal_from_fov", "fov_from_focal",
+    "frame", "hard_soft_ras", "hausdorff", "hausdorff_loss", "interpolate", "intrinsics",
+    "intrinsics_from_fov", "intrinsics_from_pytorch3d", "intrinsics_to_pytorch3d", "invert", "iou", "l1",
+    "l2", "lambert", "laplacian_loss", "large_steps", "linear_to_srgb", "list_data", "list_leaf",
+    "load_features", "load_mesh", "load_scene", "load_strands", "log_se3", "log_so3", "look_at",
+    "matrix_to_axis_angle", "matrix_to_quaternion", "matrix_to_rotation_6d",
     "multiscale_structural_similarity", "normal_consistency", "orbit", "outside_distance", "perceptual",
     "poses", "primitives", "projection_from_fov", "projection_matrix", "psnr", "pyramid",
     "quaternion_conjugate", "quaternion_multiply", "quaternion_rotate", "quaternion_to_axis_angle",

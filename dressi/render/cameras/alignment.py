@@ -27,9 +27,10 @@ class Similarity:
         moved = []
         for camera in cameras:
             turn = camera.rotation @ self.rotation.T
-            shift = self.scale * camera.translation - turn @ self.translation
-            near, far = self.scale * camera.near, self.scale * camera.far
-            moved.append(replace(camera, rotation=turn, translation=shift, near=near, far=far))
+            large = camera.scaled(self.scale)
+            moved.append(
+                replace(large, rotation=turn, translation=large.translation - turn @ self.translation)
+            )
         return Cameras(moved)
 
 

@@ -1,4 +1,4 @@
-"""Pinhole cameras and their Vulkan clip matrices.
+"""Cameras and their Vulkan clip matrices: pinholes, parallel projections, and pinholes behind a lens.
 
 A camera looks along +z with x to the right and y down, like OpenCV and like Vulkan's clip space: nothing is
 flipped anywhere. Pixel coordinates are continuous: (0, 0) is the outer corner of the first pixel and (0.5,
@@ -20,6 +20,7 @@ from ...ad.graph import Variable
 from ...ad.graph.types import FLOAT, MAT3, VEC2, Size, size_of
 from ...errors import GraphError, InputError
 from .conventions import check_affine
+from .lens import PINHOLE, Bending, Lens
 from .rigid import arrays_too, look_at
 
 
@@ -29,7 +30,9 @@ class Camera:
 
     intrinsics: (3, 3) K = [[fx, s, cx], [0, fy, cy], [0, 0, 1]] in pixels, corner convention (see above).
     rotation (3, 3), translation (3,): x_camera = rotation @ x_world + translation.
-    size: (W, H) in pixels.  near, far: depths that map to 0 and 1.
+    size: (W, H) in pixels.  near, far: depths that map to 0 and 1.  lens: ``Lens`` or ``FisheyeLens``, between
+    the pinhole and K.  parallel: an orthographic view, whose focal lengths are pixels in a unit of the world.
+    Raises InputError, also for a lens without an inverse at the edge of the picture.
 
     >>> Camera.perspective(45, (64, 48), (0, 0, 5), (0, 0, 0)).project(np.zeros(3))[0].round(6).tolist()
     [32.0, 24.0]
@@ -42,6 +45,8 @@ class Camera:
     near: float = 0.01
     far: float = 100.0
     name: str = "camera"
+    lens: Lens = PINHOLE
+    parallel: bool = False
 
     def __post_init__(self) -> None:
         for field, shape in (("intrinsics", (3, 3)), ("rotation", (3, 3)), ("translation", (3,))):
@@ -60,6 +65,11 @@ class Camera:
             raise self._error(f"rotation must be a rotation matrix, not {turn.tolist()}")
         if not 0 < self.near < self.far:
             raise self._error(f"0 < near < far is needed, not {self.near} and {self.far}")
+        if self.lens and self.parallel:
+            raise self._error("a parallel projection has no lens; leave one of both out")
+        fold = self.lens.fold(self.intrinsics, self.size) if self.lens else ""
+        if fold:
+            raise self._error(fold)
 
     def _error(self, text: str) -> InputError:
         return InputError(f"camera '{self.name}': {text}")
@@ -106,6 +116,32 @@ class Camera:
         rotation, translation = look_at(eye, target, up)
         return cls(intrinsics_from_fov(fov_y, size), rotation, translation, size, near, far, name)
 
+    @classmethod
+    def orthographic(
+        cls,
+        height: float,
+        size: tuple[int, int],
+        eye: Sequence[float] | np.ndarray,
+        target: Sequence[float] | np.ndarray,
+        *,
+        up: Sequence[float] | np.ndarray = (0.0, 1.0, 0.0),
+        near: float = 0.01,
+        far: float = 100.0,
+        name: str = "camera",
+    ) -> Camera:
+        """Centred parallel projection from the plane at `eye` along the way to `target`. height: of what the
+        picture shows, in units of the world; pixels are square. Depths are distances from that plane.
+
+        >>> Camera.orthographic(2.0, (64, 48), (0, 0, 5), (0, 0, 0)).project(np.array([1.0, 0, 0]))[0].round(6).tolist()
+        [56.0, 24.0]
+        """
+        if not height > 0:
+            raise InputError(f"camera '{name}': the height of what is seen must be positive, not {height}")
+        size = _size(name, size)
+        rotation, translation = look_at(eye, target, up)
+        k = intrinsics([size[1] / height] * 2, [size[0] / 2, size[1] / 2])
+        return cls(k, rotation, translation, size, near, far, name, parallel=True)
+
     @property
     def center(self) -> np.ndarray:
         """(3,) position in the world."""
@@ -130,8 +166,14 @@ class Camera:
 
     @property
     def projection(self) -> np.ndarray:
-        """(4, 4) camera -> clip: w is the depth along the axis, z in [0, w] between near and far, y down."""
-        return projection_matrix(self.intrinsics, self.size, self.near, self.far)
+        """(4, 4) camera -> clip: w is the depth along the axis (1 in a parallel projection), z in [0, w] between
+        near and far, y down. That of the pinhole, without the lens."""
+        matrix = projection_matrix(self.intrinsics, self.size, self.near, self.far)
+        if self.parallel:
+            # What is multiplied by the depth and what by 1 change places.
+            matrix[:2, 2:] = matrix[:2, :1:-1]
+            matrix[2:, 2:] = [1 / (self.far - self.near), -self.near / (self.far - self.near)], [0.0, 1.0]
+        return matrix
 
     @property
     def world_to_clip(self) -> np.ndarray:
@@ -141,17 +183,24 @@ class Camera:
     def project(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Pixels (..., 2) and depths (...) along the axis of world points (..., 3). Behind, they are <= 0."""
         local = np.asarray(points) @ self.rotation.T + self.translation
-        image = local @ self.intrinsics.T
         depth = local[..., 2]
+        if self.lens or self.parallel:
+            plane = self.lens.seen(local) if self.lens else local[..., :2]
+            return plane @ self.intrinsics[:2, :2].T + self.intrinsics[:2, 2], depth
+        image = local @ self.intrinsics.T
         with np.errstate(divide="ignore", invalid="ignore"):
             return image[..., :2] / depth[..., None], depth
 
     def rays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Origin (3,) and directions (H, W, 3) in the world through pixel centres, one unit of depth long."""
+        """Origin (3,) and directions (H, W, 3) in the world through pixel centres, one unit of depth long; of a
+        fisheye one unit long, NaN where it shows nothing. Origins of a parallel projection are (H, W, 3)."""
         width, height = self.size
         x, y = np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5)
         local = np.stack([x, y, np.ones_like(x)], axis=-1) @ np.linalg.inv(self.intrinsics).T
-        return self.center, local @ self.rotation
+        if self.parallel:
+            origins = (local * (1.0, 1.0, 0.0) - self.translation) @ self.rotation
+            return origins, np.broadcast_to(self.forward, origins.shape)
+        return self.center, (self.lens.directions(local[..., :2]) if self.lens else local) @ self.rotation
 
     def resized(self, size: tuple[int, int]) -> Camera:
         """The same view on another number of pixels; each axis scales on its own."""
@@ -176,14 +225,25 @@ class Camera:
         A Variable, of one or N tiles, makes ``Views`` whose pictures are differentiable in it.
         """
         if isinstance(view, Variable):
-            return Views(F.matmul(F.constant(self.projection), view), self.size)
+            matrices = F.matmul(F.constant(self.projection), view)
+            return Views(matrices, self.size, self.lens, self.intrinsics if self.lens else None)
         view = np.asarray(view, np.float64)
         check_affine("view", view)
         return replace(self, rotation=view[:3, :3], translation=view[:3, 3])
 
+    def with_lens(self, lens: Lens) -> Camera:
+        """The same view behind a lens, whose coefficients may be Variables. Raises InputError."""
+        return replace(self, lens=lens)
+
     def with_range(self, near: float, far: float) -> Camera:
         """The same view with other clip depths."""
         return replace(self, near=near, far=far)
+
+    def scaled(self, scale: float) -> Camera:
+        """The same pictures of a world that is ``scale`` times as large, from its origin."""
+        k = self.intrinsics @ np.diag([1 / scale, 1 / scale, 1.0]) if self.parallel else self.intrinsics
+        moved = scale * self.translation
+        return replace(self, intrinsics=k, translation=moved, near=scale * self.near, far=scale * self.far)
 
     def around(self, center: np.ndarray, radius: float) -> Camera:
         """The same view with clip depths that hold four radii around an object, and never less than a
@@ -221,6 +281,10 @@ class Views(NamedTuple):
     """MAT4 1x1, N tiles: world to clip."""
     size: tuple[int, int]
     """(W, H) of every view."""
+    lens: Lens = PINHOLE
+    """Of every view."""
+    intrinsics: Variable | np.ndarray | None = None
+    """MAT3 1x1 or (3, 3), K of the matrices: a lens needs it."""
 
 
 class Cameras(Sequence[Camera]):
@@ -270,8 +334,24 @@ class Cameras(Sequence[Camera]):
 
     @cached_property
     def matrices(self) -> np.ndarray:
-        """(N, 4, 4) world -> clip."""
+        """(N, 4, 4) world -> clip. Raises InputError for lenses, which matrices do not hold."""
+        if any(camera.lens for camera in self.cameras):
+            raise InputError(
+                f"camera '{self.cameras[0].name}' has a lens, which a matrix does not hold; give the cameras to"
+                " render, or undistort the pictures and leave the lens out"
+            )
+        return self.pinholes
+
+    @cached_property
+    def pinholes(self) -> np.ndarray:
+        """(N, 4, 4) world -> clip, without lenses."""
         return np.stack([camera.world_to_clip for camera in self.cameras])
+
+    @property
+    def bending(self) -> Bending | None:
+        """What their lenses do to ``pinholes``; None without any."""
+        k = np.stack([camera.intrinsics for camera in self.cameras])
+        return Bending.of([camera.lens for camera in self.cameras], k, self.size)
 
     @cached_property
     def views(self) -> np.ndarray:

@@ -17,11 +17,12 @@ import numpy as np
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.graph.evaluation import evaluate
-from ...ad.graph.types import FLOAT, MAT4, VEC3
+from ...ad.graph.types import FLOAT, MAT3, MAT4, VEC3
 from ...errors import InputError
 from ..core.engine import Engine
 from ..core.lists import list_data
 from .camera import Camera, Cameras
+from .lens import Bending
 from .rigid import exp_se3
 
 
@@ -52,9 +53,19 @@ class Poses:
 
     @property
     def matrices(self) -> Variable:
-        """MAT4 1x1, N tiles: world to clip. Differentiable in rotation, translation and focal."""
+        """MAT4 1x1, N tiles: world to clip, without lenses. Differentiable in rotation, translation and
+        focal."""
         projection = self.still + self.scaled * F.exp(self.focal)
         return projection @ exp_se3(self.rotation, self.translation) @ self.base
+
+    @property
+    def bending(self) -> Bending | None:
+        """What the lenses of the cameras do, at the present focal lengths."""
+        known = np.stack([camera.intrinsics for camera in self.cameras])
+        leaf = Variable(MAT3, (1, 1), len(known), name="intrinsics", data=known[:, None, None])
+        x, y, z = (F.column(leaf, k) for k in range(3))
+        k = F.mat3(x * F.exp(self.focal), y * F.exp(self.focal), z)
+        return Bending.of([camera.lens for camera in self.cameras], known, self.cameras.size, k)
 
     def found(self, recv: Callable[[Variable], np.ndarray]) -> Cameras:
         """The cameras of the present values; ``recv`` reads a leaf, such as that of a ``DressiAD``."""
@@ -161,11 +172,8 @@ def unit_matrices(cameras: Cameras, center: np.ndarray, radius: float) -> np.nda
 
 def unit_cameras(cameras: Cameras, center: np.ndarray, radius: float) -> Cameras:
     """The cameras for positions in units of the scene: the pictures are those of ``unit_matrices``."""
-    moved = []
-    for camera in cameras:
-        shift = (camera.rotation @ center + camera.translation) / radius
-        moved.append(replace(camera, translation=shift, near=camera.near / radius, far=camera.far / radius))
-    return Cameras(moved)
+    moved = [replace(one, translation=one.rotation @ center + one.translation) for one in cameras]
+    return Cameras([camera.scaled(1 / radius) for camera in moved])
 
 
 def world_cameras(cameras: Cameras, center: np.ndarray, radius: float) -> Cameras:

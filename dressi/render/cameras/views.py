@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...ad.graph import Variable
+from ...ad.graph.evaluation import evaluate
 from ...ad.graph.types import MAT4, Size, size_of
 from ...errors import GraphError, InputError
 from .camera import Camera, Cameras, Views
 from .conventions import check_convention
+from .lens import Bending
 from .pose import Poses
 
 DISTANCE = 2.7
@@ -138,6 +140,17 @@ class Seen(NamedTuple):
     size: Size
     single: bool
     """Whether one camera was given, not a list of them."""
+    bending: Bending | None = None
+    """What lenses do to the matrices."""
+    near: np.ndarray | None = None
+    """(N,): the depths of the near planes of parallel projections, where they are known."""
+
+    def check_straight(self) -> None:
+        """Raises InputError for lenses."""
+        if self.bending is not None:
+            raise InputError(
+                "strands and points are not drawn through a lens; leave the lens of the cameras out"
+            )
 
 
 def seen_by(cameras: Any, size: Size | None, places: np.ndarray | None) -> Seen:
@@ -156,9 +169,20 @@ def seen_by(cameras: Any, size: Size | None, places: np.ndarray | None) -> Seen:
         places = places.reshape(-1, 3)
         cameras = frame(places.min(0), places.max(0), size or (256, 256))
     if isinstance(cameras, Views):
-        return Seen(cameras.matrices, size or cameras.size, cameras.matrices.batch == 1)
+        single, bending = cameras.matrices.batch == 1, None
+        if cameras.lens:
+            k = cameras.intrinsics
+            if k is None or (size is not None and size != tuple(cameras.size)):
+                raise InputError("Views with a lens need their intrinsics, and are drawn at their own size")
+            start = (
+                evaluate([k])[0].reshape(-1, 3, 3)[:1]
+                if isinstance(k, Variable)
+                else np.reshape(k, (1, 3, 3))
+            )
+            bending = Bending.of([cameras.lens], start, cameras.size, k)
+        return Seen(cameras.matrices, size or cameras.size, single, bending)
     if isinstance(cameras, Poses):
-        return Seen(cameras.matrices, size or cameras.cameras.size, False)
+        return Seen(cameras.matrices, size or cameras.cameras.size, False, cameras.bending)
     if isinstance(cameras, (Variable, np.ndarray)):
         if size is None:
             raise InputError("matrices need a size: size=(W, H)")
@@ -182,4 +206,8 @@ def seen_by(cameras: Any, size: Size | None, places: np.ndarray | None) -> Seen:
         cameras = Cameras(cameras)
     if size is not None:
         cameras = cameras.resized(size)
-    return Seen(cameras.matrices, cameras.size, single)
+    parallel = {camera.parallel for camera in cameras}
+    if len(parallel) > 1:
+        raise InputError("the views of a picture are all parallel projections or none; draw them apart")
+    near = np.array([camera.near for camera in cameras]) if parallel.pop() else None
+    return Seen(cameras.pinholes, cameras.size, single, cameras.bending, near)

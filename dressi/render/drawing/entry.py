@@ -11,10 +11,11 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable, traversal
-from ...ad.graph.types import FLOAT, MAT4, Size
+from ...ad.graph.types import FLOAT, MAT3, MAT4, Size
 from ...ad.ops.pixel.constant import Like
 from ...errors import InputError, did_you_mean
-from ..cameras.views import seen_by
+from ..cameras.lens import Lens, through_lens
+from ..cameras.views import Seen, seen_by
 from ..core.lists import list_data
 from ..forms.edges.edge_list import edge_list
 from ..forms.form import HARD, Form, Silhouette, fraction, known_form
@@ -149,7 +150,9 @@ def render(
     emitted, lights = ({}, ()) if shader is not None else images.light_given(light)
     if shader is None:
         images.warn_without_effect(material, lights, stacklevel=3)
-    given = {"cameras": matrices} | scene.given | emitted
+    given = {"cameras": matrices} | scene.given | emitted | lens_given(seen)
+    if fibres:
+        seen.check_straight()
     if background is not None:
         given["background"] = images.picture_of("background", background)
     if form is None:
@@ -165,11 +168,13 @@ def render(
     if places is not None:
         given["places"] = numbers_list(places)
     tiles = check_batches(given)
-    check_in_view(matrices, scene.vertices, scene.name)
+    if seen.bending is None:
+        check_in_view(matrices, scene.vertices, scene.name)
     of_surfaces = tuple(numbers.tolist()) if fibres else ()
     make = Maker(
         scene.recipe, seen.size, samples, DRAWABLE[form], cull, bool(smooth), shader, tuple(sorted(options.items())),
         lights, filter, transparency, tuple(fibres), of_surfaces,
+        lens=None if seen.bending is None else seen.bending.kind,
     )  # fmt: skip
     known = [*given.values(), *options.values()]
     if any(isinstance(value, Variable) for value in known) or any(one.variables for one in fibres):
@@ -245,16 +250,21 @@ class Maker:
     """The numbers of the nodes of surfaces in the scene, if it has other nodes."""
     apart: int = 1
     """How many samples of a pixel are drawn one after the other (``Look.samples``)."""
+    lens: type[Lens] | None = None
 
     def __call__(self, parts: Mapping[str, Variable]) -> Picture:
         scene, matrices = self.scene, parts["cameras"]
         position = scene.position(parts)
         clip = F.matmul(matrices, images.tiled(F.vec4(position, 1.0), matrices.batch))
+        if self.lens is not None:
+            prefix = len(COEFFICIENT)
+            lens = self.lens(**{k[prefix:]: x for k, x in parts.items() if k.startswith(COEFFICIENT)})
+            clip = through_lens(lens, clip, matrices, parts["intrinsics"], parts["limit"], self.size)
         opaque_faces = scene.opaque_faces if scene.transparent else None
         through = (lambda s: _transmittance(looks, s)) if scene.transparent else None
         fibres = transmitted(self.fibres) if self.fibres else None
         drawn = position, parts["faces"], scene.face_count, opaque_faces, through, fibres
-        view = View(*drawn, clip=clip, matrices=matrices)
+        view = View(*drawn, clip=clip, matrices=matrices, near=parts.get("near"))
         lights = tuple(recipe.light(parts) for recipe in self.lights)
         looks = tuple(
             Look(
@@ -304,6 +314,21 @@ def _transmittance(looks: Sequence[Look], surface: Surface) -> Variable:
             if point.transmittance is not None:
                 total = total + F.select(covered(point.face), point.transmittance, 0.0)
     return total
+
+
+COEFFICIENT = "lens "
+"""Before the names of the coefficients of a lens, as parts of a picture."""
+
+
+def lens_given(seen: Seen) -> dict[str, Given]:
+    """The lens of the views, and the near planes of parallel projections."""
+    given = {} if seen.near is None else {"near": images.per_view("near", FLOAT, seen.near)}
+    if seen.bending is None:
+        return given
+    _, values, k, limit = seen.bending
+    given |= {COEFFICIENT + name: images.per_view(name, FLOAT, value) for name, value in values.items()}
+    named = ("intrinsics", MAT3, k), ("limit", FLOAT, limit)
+    return given | {name: images.per_view(name, vtype, value) for name, vtype, value in named}
 
 
 def leaves(given: Mapping[str, Given]) -> dict[str, Variable]:

@@ -34,6 +34,8 @@ class View(Occluders):
     """VEC4 list, batch N."""
     matrices: Variable
     """MAT4 1x1: world to clip."""
+    near: Variable | None = None
+    """FLOAT 1x1: the depth of the near plane of a parallel projection, where it is known."""
 
     @cached_property
     def centre(self) -> Variable:
@@ -43,7 +45,11 @@ class View(Occluders):
     @cached_property
     def depth(self) -> Variable:
         """FLOAT list: the depth of the vertices (``view_depth``), linear along faces in the world."""
-        return view_depth(self.clip, self.matrices)
+        depth = view_depth(self.clip, self.matrices)
+        if self.near is None:
+            return depth
+        # Of a parallel projection: z / w grows by the length of its row in a unit of the world.
+        return self.near + depth / F.length(F.column(F.transpose(self.matrices), 2).xyz)
 
     @cached_property
     def normals(self) -> Variable:

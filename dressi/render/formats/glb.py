@@ -393,13 +393,18 @@ def camera(document: Written, name: str, view: Camera) -> None:
     width, height = view.size
     if abs(cx - width / 2) > 0.01 * width or abs(cy - height / 2) > 0.01 * height:
         warn(f"camera '{name}' looks past the centre of its picture; glTF centres it")
-    lens = {
-        "yfov": float(2 * np.arctan(height / (2 * fy))),
-        "aspectRatio": float(width / height * fy / fx),
-        "znear": float(view.near),
-        "zfar": float(view.far),
-    }
-    number = document.add("cameras", {"type": "perspective", "perspective": lens, "name": name})
+    if view.lens:
+        warn(f"camera '{name}' has a lens, which glTF does not keep")
+    planes = {"znear": float(view.near), "zfar": float(view.far)}
+    if view.parallel:
+        kind, lens = "orthographic", {"xmag": float(width / (2 * fx)), "ymag": float(height / (2 * fy))}
+    else:
+        kind = "perspective"
+        lens = {
+            "yfov": float(2 * np.arctan(height / (2 * fy))),
+            "aspectRatio": float(width / height * fy / fx),
+        }
+    number = document.add("cameras", {"type": kind, kind: lens | planes, "name": name})
     matrix = np.eye(4)
     matrix[:3, :3] = view.rotation.T * (1, -1, -1)
     matrix[:3, 3] = view.center

@@ -7,7 +7,8 @@ Three kinds of calibration are read, in this order:
   backward) and a field of view or focal lengths, for all frames or for each;
 - a COLMAP model, text or binary, in ``sparse/0``, ``sparse``, ``colmap`` or the folder itself.
 
-Any of them may come with the lens distortion k1, k2, p1, p2 of OpenCV, the JSON ones with k3, too.
+Any of them may come with a lens: the models of ``cameras.lens.MODELS``, by COLMAP's names; in JSON they are the
+``camera_model``, OPENCV by default, with its coefficients by name.
 
 Names of images and masks are relative to the folder. They may not leave it by ``..``, absolute paths or
 links, so that an untrusted data set reaches no other file. If the photographs are elsewhere, copy them, or
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,10 @@ from ...errors import InputError, shown
 from ..cameras import Camera
 from ..cameras.camera import focal_from_fov, intrinsics
 from ..cameras.conventions import view_from_nerf
+from ..cameras.lens import MODELS, Lens
 from .colmap import SparsePoints, find_models, read_model, read_points
 from .files import followed, inside, read_json, usable
 from .images import image_size
-from .lens import Lens
 
 DOCUMENTS = ("cameras.json", "transforms.json", "transforms_train.json")
 IMAGE_FOLDERS = ("", "image", "images")
@@ -122,6 +123,9 @@ def read_calibration(folder: Path, given: Path | None = None) -> Calibration:
                 )
             images.add(image)
             camera, lens = entry.taken(image.name, image_size(image))
+            fold = lens.fold(camera.intrinsics, camera.size) if lens else ""
+            if fold and fold not in calibration.notes:
+                calibration.notes.append(fold)
             calibration.views.append(View(image, mask, camera, lens, entry.number))
     calibration.views.sort(key=lambda view: (view.image.name, view.image))
     _check_files(calibration)
@@ -285,18 +289,27 @@ def check_size(path: Path, name: str, said: tuple[int, int], size: tuple[int, in
 
 
 def _lens(values: dict[str, Any]) -> Lens:
-    model = "OPENCV_FISHEYE" if values.get("is_fisheye") else str(values.get("camera_model", "OPENCV"))
-    if model not in ("OPENCV", "PINHOLE", "SIMPLE_PINHOLE", "SIMPLE_RADIAL", "RADIAL", "PERSPECTIVE"):
+    model = str(values.get("camera_model", "OPENCV"))
+    model = "OPENCV_FISHEYE" if values.get("is_fisheye") else ALIASES.get(model, model)
+    if model not in MODELS:
         raise InputError(
-            f"the camera model {shown(model)} is not supported; undistort the images first, or use OPENCV"
+            f"the camera model {shown(model)} is not supported; undistort the images first, or use one of"
+            f" {', '.join((*MODELS, *ALIASES))}"
         )
-    other = [key for key in ("k4", "k5", "k6") if float(values.get(key, 0))]
+    # Files of this kind may give k3 to a camera that they call OPENCV, as OpenCV does.
+    names = {*MODELS[model][1].split(), *(() if "FISHEYE" in model else ("k1", "k2", "p1", "p2", "k3"))}
+    given = {k: float(values[k]) for k in ("k1", "k2", "k3", "k4", "k5", "k6", "p1", "p2") if k in values}
+    other = [name for name, value in given.items() if value and name not in names]
     if other:
         raise InputError(
-            f"the lens distortion {', '.join(other)} is not supported; undistort the images first, or use k1,"
-            " k2, k3, p1 and p2"
+            f"{', '.join(other)} is no coefficient of the camera model {model}; name another camera_model, such"
+            " as FULL_OPENCV, whose k4 to k6 are those of OpenCV's quotient"
         )
-    return Lens(**{key: float(values.get(key, 0)) for key in ("k1", "k2", "p1", "p2", "k3")})
+    return MODELS[model][2](**{name: value for name, value in given.items() if value})
+
+
+ALIASES = {"PERSPECTIVE": "OPENCV", "FISHEYE": "OPENCV_FISHEYE"}
+"""Other names of camera models in JSON."""
 
 
 def _plain(values: dict[str, Any], size: tuple[int, int], name: str, calibration: Calibration) -> Camera:
@@ -353,7 +366,8 @@ def encode_cameras(views: Sequence[tuple[str, Camera, Lens]], bounds: np.ndarray
             "K": camera.intrinsics.tolist(),
             "R": camera.rotation.tolist(),
             "t": camera.translation.tolist(),
-            **{key: value for key, value in asdict(lens).items() if value},
+            **({"camera_model": lens.model} if lens else {}),
+            **lens.coefficients,
         }
         for name, camera, lens in views
     ]

@@ -18,27 +18,16 @@ import numpy as np
 from ...errors import InputError, shown
 from ..cameras import Camera
 from ..cameras.camera import intrinsics
+from ..cameras.lens import MODELS, Lens
 from ..cameras.rigid import quaternion_to_matrix
 from .files import BROKEN, Damaged, read_bytes, usable
-from .lens import Lens
 
 MOST_MODELS = 100
 """Of a reconstruction that fell into parts, which COLMAP numbers from 0."""
 FOLDERS = ("sparse/0", "sparse", "colmap/sparse/0", "colmap", "")
 """Folders of a model, relative to its images."""
 
-MODELS = {
-    "SIMPLE_PINHOLE": (0, "f cx cy"),
-    "PINHOLE": (1, "fx fy cx cy"),
-    "SIMPLE_RADIAL": (2, "f cx cy k1"),
-    "RADIAL": (3, "f cx cy k1 k2"),
-    "OPENCV": (4, "fx fy cx cy k1 k2 p1 p2"),
-}
-"""Number in binary files, and names of the parameters."""
-_OTHERS = {
-    5: "OPENCV_FISHEYE", 6: "FULL_OPENCV", 7: "FOV", 8: "SIMPLE_RADIAL_FISHEYE", 9: "RADIAL_FISHEYE",
-    10: "THIN_PRISM_FISHEYE", 11: "RAD_TAN_THIN_PRISM_FISHEYE",
-}  # fmt: skip
+_OTHERS = {7: "FOV", 10: "THIN_PRISM_FISHEYE", 11: "RAD_TAN_THIN_PRISM_FISHEYE"}
 
 
 class Intrinsics(NamedTuple):
@@ -179,13 +168,14 @@ def rotation_of(quaternion: tuple[float, ...]) -> np.ndarray:
 
 
 def _intrinsics(model: str, size: tuple[int, int], values: tuple[float, ...]) -> Intrinsics:
-    names = MODELS[model][1].split()
+    _, parameters, kind = MODELS[model]
+    names = parameters.split()
     if len(values) != len(names):
         raise InputError(f"{model} has {len(names)} parameters, not {len(values)}; check the file")
     known = dict(zip(names, values, strict=True))
     fx = known["fx"] if "fx" in known else known["f"]
     matrix = intrinsics([fx, known.get("fy", fx)], [known["cx"], known["cy"]])
-    return Intrinsics(size, matrix, Lens(**{k: known[k] for k in ("k1", "k2", "p1", "p2") if k in known}))
+    return Intrinsics(size, matrix, kind(**{k: x for k, x in known.items() if k[0] in "kp"}))
 
 
 def _unsupported(model: str) -> InputError:
@@ -264,7 +254,7 @@ class _Bytes:
 
 
 def _binary_cameras(data: _Bytes) -> Iterator[tuple[int, Intrinsics]]:
-    names = {number: (name, len(values.split())) for name, (number, values) in MODELS.items()}
+    names = {number: (name, len(values.split())) for name, (number, values, _) in MODELS.items()}
     for _ in range(data.count(24)):
         number, model, width, height = data.take("IiQQ")
         if model not in names:

@@ -1,63 +1,15 @@
-"""Lens distortion: the model of Brown and Conrady, as OpenCV and COLMAP write it, and how it is undone."""
+"""Photographs without their lens, and what resampling does with colours, masks and depths."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import scipy
 
-from dressi.errors import InputError
-from dressi.render.cameras import Camera
-
-
-@dataclass(frozen=True)
-class Lens:
-    """Where a point (x, y) of the image plane at depth 1 is really seen, with r^2 = x^2 + y^2:
-
-        x (1 + k1 r^2 + k2 r^4 + k3 r^6) + 2 p1 x y + p2 (r^2 + 2 x^2)
-        y (1 + k1 r^2 + k2 r^4 + k3 r^6) + p1 (r^2 + 2 y^2) + 2 p2 x y
-
-    Raises InputError when a coefficient is not finite.
-    """
-
-    k1: float = 0.0
-    k2: float = 0.0
-    p1: float = 0.0
-    p2: float = 0.0
-    k3: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not np.isfinite(astuple(self)).all():
-            raise InputError(f"the lens distortion {astuple(self)} must be finite numbers")
-
-    def __bool__(self) -> bool:
-        """Whether any coefficient is not 0."""
-        return any(astuple(self))
-
-    def distort(self, points: np.ndarray) -> np.ndarray:
-        """(..., 2) where points (..., 2) at depth 1 are seen."""
-        x, y = points[..., 0], points[..., 1]
-        square = x * x + y * y
-        radial = 1 + square * (self.k1 + square * (self.k2 + square * self.k3))
-        return np.stack(
-            [
-                x * radial + 2 * self.p1 * x * y + self.p2 * (square + 2 * x * x),
-                y * radial + self.p1 * (square + 2 * y * y) + 2 * self.p2 * x * y,
-            ],
-            axis=-1,
-        )
-
-    @property
-    def reach(self) -> float:
-        """The radius r up to which the polynomial is monotonic; beyond it the model is invalid.
-
-        The end is where the derivative of r (1 + k1 r^2 + k2 r^4 + k3 r^6) first vanishes; inf without one.
-        """
-        roots = np.roots([7 * self.k3, 5 * self.k2, 3 * self.k1, 1.0])
-        real = roots[(np.abs(roots.imag) < 1e-9) & (roots.real > 0)].real
-        return float(np.sqrt(real.min())) if len(real) else float("inf")
+from ..cameras import Camera
+from ..cameras.lens import Lens
 
 
 @dataclass(frozen=True, eq=False)

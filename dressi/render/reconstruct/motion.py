@@ -19,6 +19,7 @@ from scipy.ndimage import binary_dilation
 
 from ...errors import InputError
 from ..cameras import Camera, Cameras
+from ..cameras.lens import MODELS
 from ..io.calibration import Calibration, View
 from ..io.colmap import SparsePoints
 from ..io.files import silenced
@@ -428,9 +429,9 @@ def _placed(colmap: Any, views: list[View], scales: list[np.ndarray], work: Path
             view, scale = views[int(image.name[:5])], scales[int(image.name[:5])]
             k, lens = np.diag([*scale, 1.0]) @ view.camera.intrinsics, view.lens
             size = np.round(scale * view.camera.size).astype(int).tolist()
-            distortion = [lens.k1, lens.k2, lens.p1, lens.p2, lens.k3, 0, 0, 0]
+            distortion = [getattr(lens, name) for name in MODELS[lens.model][1].split()[4:]]
             camera = colmap.Camera(
-                camera_id=image.camera_id, model="FULL_OPENCV", width=size[0], height=size[1],
+                camera_id=image.camera_id, model=lens.model, width=size[0], height=size[1],
                 has_prior_focal_length=True, params=[k[0, 0], k[1, 1], k[0, 2], k[1, 2], *distortion],
             )  # fmt: skip
             base.update_camera(camera)

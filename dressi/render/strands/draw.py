@@ -114,6 +114,7 @@ def draw_strands(
     if layers is not None and (not isinstance(layers, int) or not 1 <= layers <= MOST_LAYERS):
         raise InputError(f"layers are a whole number from 1 to {MOST_LAYERS}, or None, not {layers!r}")
     seen = seen_by(cameras, size, None if cameras is not None else np.stack(strands.bounds()))
+    seen.check_straight()
     matrices = seen.matrices if isinstance(seen.matrices, Variable) else matrices_leaf(seen.matrices)
     drawn = drawn_strands(strands, matrices, seen.size, shader)
     return Sums(drawn, limit) if layers is None else SortedLayers(drawn, limit, layers)

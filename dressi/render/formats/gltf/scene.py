@@ -123,27 +123,38 @@ def _axes(node: Placed) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _camera(document: Document, node: Placed, name: str) -> Camera | None:
-    """The camera of a node; None with a warning for a parallel projection."""
-    entry = document.item("cameras", node.entry["camera"])
-    if entry.get("type") != "perspective":
-        document.warn(
-            f"has a camera '{name}' that is {shown(entry.get('type'))}, which is not read here and was left"
-            " out"
-        )
+    """The camera of a node; None with a warning for a kind that glTF lacks."""
+    entry, (_, up, back), place = document.item("cameras", node.entry["camera"]), *_axes(node)
+    kind = entry.get("type")
+    if kind not in ("perspective", "orthographic"):
+        document.warn(f"has a camera '{name}' that is {shown(kind)}, which is not read here and was left out")
         return None
-    lens = entry.get("perspective", {})
-    fov, near = document.number(lens, "yfov", 1.0), document.number(lens, "znear", 0.01)
-    aspect, far = document.number(lens, "aspectRatio", 1.0), document.number(lens, "zfar", near * FARTHEST)
-    if not (0 < fov < np.pi and 0 < near < far and 1e-3 < aspect < 1e3):
-        raise Damaged(
-            f"camera '{name}' has yfov {fov:.4g}, aspectRatio {aspect:.4g}, znear {near:.4g} and zfar"
-            f" {far:.4g}, which is no view"
+    lens, where = entry.get(kind, {}), (place, place - back)
+    if kind == "orthographic":
+        half, high = document.number(lens, "xmag", 1.0), document.number(lens, "ymag", 1.0)
+        near, far = document.number(lens, "znear", 0.0), document.number(lens, "zfar", 100.0)
+        if not (0 <= near < far and half and high and 1e-3 < half / high < 1e3):
+            raise Damaged(
+                f"camera '{name}' has xmag {half:.4g}, ymag {high:.4g}, znear {near:.4g} and zfar {far:.4g},"
+                " which is no view"
+            )
+        aspect, near = half / high, max(near, far * 1e-9)
+        size = (max(round(HEIGHT * aspect), 1), HEIGHT)
+        camera = Camera.orthographic(2 * abs(high), size, *where, up=up, near=near, far=far, name=name)
+    else:
+        fov, near = document.number(lens, "yfov", 1.0), document.number(lens, "znear", 0.01)
+        aspect, far = (
+            document.number(lens, "aspectRatio", 1.0),
+            document.number(lens, "zfar", near * FARTHEST),
         )
-    (_, up, back), place = _axes(node)
-    size = (max(round(HEIGHT * aspect), 1), HEIGHT)
-    camera = Camera.perspective(
-        np.degrees(fov), size, place, place - back, up=up, near=near, far=far, name=name
-    )
+        if not (0 < fov < np.pi and 0 < near < far and 1e-3 < aspect < 1e3):
+            raise Damaged(
+                f"camera '{name}' has yfov {fov:.4g}, aspectRatio {aspect:.4g}, znear {near:.4g} and zfar"
+                f" {far:.4g}, which is no view"
+            )
+        size = (max(round(HEIGHT * aspect), 1), HEIGHT)
+        degrees = np.degrees(fov)
+        camera = Camera.perspective(degrees, size, *where, up=up, near=near, far=far, name=name)
     # The view has the shape of the file, not that of whole pixels.
     exact = np.diag([size[0] / (HEIGHT * aspect), 1.0, 1.0])
     exact[0, 2] = camera.intrinsics[0, 2] * (1 - exact[0, 0])
