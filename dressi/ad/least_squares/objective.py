@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from ..graph.program import Procedure, Program
 from ..graph.traversal import leaves, topological_order
 from ..graph.types import FLOAT, INT
 from ..loops.loop import longest_loop, with_checkpoints
+from ..optim.constraints import Bounds, Constraints
 from ..optim.optimizer import Clock, Optimizer, names, owner
 from ..transform.gradient import depending, gradient
 from ..transform.simplify import simplify
@@ -31,6 +33,7 @@ class Objective:
         self.record = True
         self.optimizer: Optimizer | LeastSquares | None = None
         self.parameters: list[Variable] = []
+        self.constraints = Constraints([])
         self.frozen: set[Variable] = set()
         self.state: dict[str, Variable] = {}
         self._slopes: tuple[Variable | None, dict[Variable, Variable]] = None, {}  # (loss, its gradient)
@@ -57,13 +60,21 @@ class Objective:
         self.loss, self.energy, self.record = loss, energy, bool(record)
 
     def set_optimizer(
-        self, optimizer: Optimizer | LeastSquares | None, parameters: Sequence[Variable], keep_state: bool
+        self,
+        optimizer: Optimizer | LeastSquares | None,
+        parameters: Sequence[Variable],
+        keep_state: bool,
+        bounds: Bounds | None = None,
+        fixed: Mapping[Variable, Any] | None = None,
+        manifolds: Mapping[Variable, str] | None = None,
     ) -> None:
-        """The optimizer of the given leaves. keep_state: keeps states whose name, type and domain agree."""
+        """The optimizer of the given leaves. keep_state: keeps states whose name, type and domain agree.
+        bounds, fixed, manifolds: as for ``Constraints``."""
         if optimizer is None:
             if len(parameters):
                 raise GraphError("parameters without an optimizer; give one, for example adam(0.01)")
             self.optimizer, self.parameters, self.state, self.frozen = None, [], {}, set()
+            self.constraints = Constraints([])
             return
         if not isinstance(optimizer, Optimizer | LeastSquares):
             raise GraphError(
@@ -79,7 +90,11 @@ class Objective:
                 raise GraphError(f"{p} is computed; only leaf Variables can be optimised")
         if len(set(parameters)) < len(parameters):
             raise GraphError("a parameter is given twice; give each once")
-        state = optimizer.states(parameters)
+        constraints = Constraints(parameters, bounds, fixed, manifolds)
+        if isinstance(optimizer, LeastSquares):
+            state = optimizer.states(parameters, constraints)
+        else:
+            state = optimizer.states([u for p in parameters for u in constraints.unknowns[p]])
         if self.loss is not None:
             self._check_used(self.loss, self.energy, parameters)
         if keep_state:
@@ -88,6 +103,7 @@ class Objective:
                 if new is not None and (old.vtype, old.domain) == (new.vtype, new.domain):
                     state[name] = old
         self.optimizer, self.parameters, self.state = optimizer, parameters, state
+        self.constraints = constraints
         self.frozen &= set(parameters)
 
     def _check_used(self, loss: Variable, energy: Energy | None, parameters: Sequence[Variable]) -> None:
@@ -149,7 +165,7 @@ class Objective:
         if not moving:
             raise GraphError("all unknowns are frozen; release one of them before the next step")
         return self.optimizer.procedure(
-            self.energy, self.parameters, moving, self.state, self._recording(self.loss)
+            self.energy, self.parameters, moving, self.state, self._recording(self.loss), self.constraints
         )
 
     def _recording(self, loss: Variable | None) -> list[tuple[Variable, Variable]]:
@@ -169,12 +185,18 @@ class Objective:
         if of is not loss or list(slopes) != moving:
             slopes = dict(zip(moving, gradient(loss, moving), strict=True))
         # The optimizer gets all parameters, so that names and step counters stay the same.
-        gradients = [slopes[p] if p in slopes else F.zeros_like(p) for p in self.parameters]
-        built = optimizer.build(self.parameters, gradients, self.state)
-        still = {n for p, n in zip(self.parameters, names(self.parameters)) if p in self.frozen}
+        of = self.constraints
+        unknowns = [u for p in self.parameters for u in of.unknowns[p]]
+        gradients = [
+            g for p in self.parameters
+            for g in of.by_unknowns(p, slopes[p] if p in slopes else F.zeros_like(p))
+        ]  # fmt: skip
+        built = optimizer.build(unknowns, gradients, self.state)
+        held = {u for p in self.frozen for u in of.unknowns[p]}
+        still = {n for u, n in zip(unknowns, names(unknowns), strict=True) if u in held}
         name_of = {v: name for name, v in self.state.items()}
-        moved = zip(self.parameters, built.parameters, strict=True)
-        updates = [(p, new) for p, new in moved if p in slopes]
+        new = dict(zip(unknowns, built.parameters, strict=True))
+        updates = [(p, of.value(p, [new[u] for u in of.unknowns[p]])) for p in self.parameters if p in slopes]
         return updates + [(v, new) for v, new in built.updates if owner(name_of[v]) not in still]
 
     def tree(self) -> dict[str, Variable]:

@@ -17,11 +17,13 @@ from ..graph import RasterFunction, Variable
 from ..graph.program import Part, Procedure, Program
 from ..graph.traversal import topological_order
 from ..graph.types import whole
+from ..optim.constraints import Constraints
 from ..optim.optimizer import STEP, State, check_clock, clock, names
 from ..transform.rewrite import substitute
 from ..transform.simplify import simplify
 from .energy import Energy
 from .linear import direct
+from .linear.bounded import BoundedGradient, face_states
 from .linear.coarse import OPEN, SHORT, Coarse
 from .linear.conjugate_gradient import SOLVING, ConjugateGradient, Normal, states
 from .linear.diagonal import diagonal
@@ -31,7 +33,12 @@ from .linear.vectors import EACH, WHOLE, Jacobian, Updates, dot, numbers_of, quo
 __all__ = ["GaussNewton", "LeastSquares", "LevenbergMarquardt"]
 
 FIRST = 10  # iterations of a solve after which a coarse space may be made
-RUNNING, COST = "running", "cost"
+RUNNING, COST, STOPPED = "running", "cost", "stopped"
+REASONS = {
+    1: "function tolerance: the last step changed the cost by less than {function_tolerance:g} of it",
+    2: "no step lowers the cost any more",
+}
+"""Why a problem ended, by the number that the state ``stopped`` holds."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +81,7 @@ class LeastSquares(ABC):
             bound += f" and below {below:g}" if below < np.inf else ""
             raise GraphError(f"{name} of {type(self).__name__} is a finite number {bound}, not {value!r}")
 
-    def states(self, parameters: Sequence[Variable]) -> State:
+    def states(self, parameters: Sequence[Variable], constraints: Constraints | None = None) -> State:
         """New state leaves by name, with the step counter. Raises GraphError for invalid unknowns."""
         for p in parameters:
             if p.vtype.is_int:
@@ -86,10 +93,14 @@ class LeastSquares(ABC):
                 f" {', '.join(map(str, parameters))}"
             )
         problems = batches.pop() if batches else 1
+        if constraints is not None:
+            parameters = [u for p in parameters for u in constraints.unknowns[p]]
         own = names(parameters)
-        numbers = {**self._numbers(), RUNNING: 1.0, COST: 0.0}
+        numbers = {**self._numbers(), RUNNING: 1.0, COST: 0.0, STOPPED: 0.0}
+        limited = constraints is not None and constraints.limited()
         return {
             **states(parameters, own, problems),
+            **(face_states(parameters, own, problems) if limited else {}),
             **self.inverse.states(parameters, own),
             **{name: scalar(name, problems, value) for name, value in numbers.items()},
             direct.PROBE: direct.counter(),
@@ -107,10 +118,11 @@ class LeastSquares(ABC):
         moving: Sequence[Variable],
         state: State,
         record: Updates,
+        constraints: Constraints | None = None,
     ) -> Procedure:
         """The parts of a nonlinear step. moving: the parameters that are not frozen. record: further updates
         of the first part; they may read the state's ``cost``, which is that of the step before."""
-        solve = Solve(self, energy, parameters, moving, state)
+        solve = Solve(self, energy, parameters, moving, state, constraints or Constraints(parameters))
         return Procedure((*solve.parts(record), *self.ends(solve)), restart=(solve.running,))
 
     def begins(self, solve: Solve) -> Updates:
@@ -133,8 +145,10 @@ class Solve:
     solver: LeastSquares
     energy: Energy
     parameters: Sequence[Variable]
-    moving: Sequence[Variable]
+    moved_parameters: Sequence[Variable]
     state: State
+    constraints: Constraints
+    moving: list[Variable] = field(init=False)  # the unknowns: parameters, or their increments on manifolds
     names: list[str] = field(init=False)
     kept: list[str] = field(default_factory=list, init=False)  # state leaves that the preconditioner uses
     axes: str = field(init=False)
@@ -142,9 +156,19 @@ class Solve:
 
     def __post_init__(self) -> None:
         solver, problems = self.solver, self.running.batch
+        of = self.constraints.unknowns
+        self.parameters = [u for p in self.parameters for u in of[p]]
+        self.moving = [u for p in self.moved_parameters for u in of[p]]
         self.names = [n for p, n in zip(self.parameters, names(self.parameters)) if p in self.moving]
         self.axes = EACH if solver.independent else WHOLE
-        self.cg = ConjugateGradient(self.state, self.names, self.axes, solver.tolerance, solver.forcing)
+        self.energy = self._on_manifolds(self.energy)
+        how = self.state, self.names, self.axes, solver.tolerance, solver.forcing
+        self.limited = self.constraints.limited(self.moving)
+        if self.limited:
+            pairs = [(u, self.constraints.limits(u)) for u in self.moving]
+            self.cg = BoundedGradient(*how, [p and (p[0] - u, p[1] - u) for u, p in pairs])
+        else:
+            self.cg = ConjugateGradient(*how)
         for r in self.energy.residuals if solver.independent else ():
             if r.batch != problems:
                 raise GraphError(
@@ -152,6 +176,15 @@ class Solve:
                     " independent problems have an image each in both; Variable.of(array, batched=True)"
                     " takes the first axis as the batch"
                 )
+
+    def _on_manifolds(self, energy: Energy) -> Energy:
+        """The energy by the increments of parameters on manifolds."""
+        moved = {p: kind for p, kind in self.constraints.moving.items() if p in self.moved_parameters}
+        if not moved:
+            return energy
+        places = {p: Variable(p.vtype, p.size, p.batch, channels=p.channels) for p in moved}
+        by = {places[p]: kind(p, *self.constraints.unknowns[p]) for p, kind in moved.items()}
+        return energy.with_residuals(substitute(substitute(energy.residuals, places), by))
 
     @property
     def running(self) -> Variable:
@@ -203,7 +236,7 @@ class Solve:
     def coarse(self) -> Coarse | None:
         """The coarse space of lists, if the preconditioner has one for them."""
         layout = self.solver.inverse.layout(self.parameters, names(self.parameters))
-        if layout is None or self.columns or self.solver.iterations <= SHORT:
+        if layout is None or self.columns or self.limited or self.solver.iterations <= SHORT:
             return None
         return Coarse.of(self.jacobian.residuals, self.moving, self.names, layout, self.state)
 
@@ -229,7 +262,7 @@ class Solve:
 
     def parts(self, record: Updates) -> list[Part]:
         cg, j = self.cg, self.jacobian
-        if self.drawn and self.numbers <= direct.MOST:
+        if self.drawn and self.numbers <= direct.MOST and not self.limited:
             return [self._direct(record)]
         # Many pixels read the few numbers along many paths, whose squares do not add up.
         tried = [r for r in j.residuals if self.numbers <= direct.FEW and (self.columns or rasters([r]))]
@@ -259,6 +292,11 @@ class Solve:
         anew = plain
         if reset:
             anew = self.part("renew", self.cg.iterate(system, anew=True), gate=self.cg.active)
+
+        if isinstance(self.cg, BoundedGradient):
+            project = self.part("project", self.cg.project(system), gate=self.cg.hit)
+            last = [anew if reset and k % reset == reset - 1 else plain for k in range(count)]
+            return [part for one in last for part in (one, project)]
 
         def iterations(count: int) -> list[Part]:
             if not reset:
@@ -333,11 +371,24 @@ class Solve:
     def moved(self, step: Variable | None = None) -> list[Variable]:
         """The unknowns plus the change, or ``step`` times it."""
         change = self.cg.change if step is None else [d * step for d in self.cg.change]
-        return [x + d for x, d in zip(self.moving, change, strict=True)]
+        return [self._snapped(x, x + d) for x, d in zip(self.moving, change, strict=True)]
 
-    def ended(self, converged: Variable) -> Updates:
-        """Updates of the flag of problems that still run, those that converged now left out."""
-        return set_flag(self.state, RUNNING, F.logical_and(self.running, F.logical_not(converged)))
+    def _snapped(self, x: Variable, y: Variable) -> Variable:
+        """y, exactly at a bound if it is there but for rounding."""
+        pair = self.constraints.limits(x)
+        for end in pair or ():
+            y = F.select(F.less_equal(F.abs(y - end), 4e-7 * F.abs(end)), end, y)
+        return y if pair is None else F.clamp(y, *pair)
+
+    def ended(self, converged: Variable, failed: Variable) -> Updates:
+        """Updates of the flag of problems that still run, those that converged or failed now left out, and of
+        the reason."""
+        over = F.logical_and(self.running, F.logical_or(converged, failed))
+        reason = F.select(
+            over, F.select(converged, 1.0, 2.0), F.select(self.running, 0.0, self.state[STOPPED])
+        )
+        on = F.logical_and(self.running, F.logical_not(over))
+        return [*set_flag(self.state, RUNNING, on), (self.state[STOPPED], reason)]
 
     def counted(self) -> Updates:
         """The update of the step counter; and no linear solve goes on, if its iterations did not end it."""
@@ -346,7 +397,12 @@ class Solve:
 
     def take(self, accepted: Variable, moved: Sequence[Variable]) -> Updates:
         """New values of the unknowns where a step is accepted."""
-        return [(x, F.select(accepted, y, x)) for x, y in zip(self.moving, moved, strict=True)]
+        new = iter(moved)
+        values = [
+            (p, self.constraints.value(p, [next(new) for _ in self.constraints.unknowns[p]]))
+            for p in self.moved_parameters
+        ]
+        return [(p, F.select(accepted, y, p)) for p, y in values]
 
     def settled(self, gain: Variable) -> Variable:
         """Whether a decrease of the cost is below the function tolerance."""
@@ -423,7 +479,7 @@ class GaussNewton(LeastSquares):
             *solve.take(accepted, solve.moved(length)),
             (length, F.select(searching, 0.5 * length, length)),
             *set_flag(state, SEARCHING, on),
-            *solve.ended(F.logical_or(failed, F.logical_and(accepted, solve.settled(gain)))),
+            *solve.ended(F.logical_and(accepted, solve.settled(gain)), failed),
         ]
         return [
             solve.part("search", search, self.line_search + 1, searching),
@@ -498,16 +554,13 @@ class LevenbergMarquardt(LeastSquares):
         change = 2.0 * ratio - 1.0
         grown = radius / F.maximum(1.0 - change * change * change, 1.0 / 3.0)
         new_radius = F.clamp(F.select(accepted, grown, radius / divisor), 1e-16, 1e16)
-        ended = F.logical_or(
-            F.logical_and(accepted, solve.settled(gain)),
-            F.logical_or(solve.settled(model), F.less(new_radius, 1e-15)),
-        )
+        settled = F.logical_or(F.logical_and(accepted, solve.settled(gain)), solve.settled(model))
         still = F.logical_not(solve.running)
         updates: Updates = [
             *solve.take(accepted, solve.moved()),
             (radius, F.select(still, radius, new_radius)),
             (divisor, F.select(still, divisor, F.select(accepted, 2.0, F.minimum(2.0 * divisor, 1e16)))),
-            *solve.ended(ended),
+            *solve.ended(settled, F.less(new_radius, 1e-15)),
             *solve.counted(),
         ]
         return [solve.part("decide", updates, gate=solve.running)]

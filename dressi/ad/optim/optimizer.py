@@ -281,7 +281,8 @@ class PerParameter(Optimizer):
                 raise GraphError(
                     f"{p} needs a name (name=...) to be optimized by per_parameter: states are saved by name"
                 )
-            optimizer = self.optimizers.get(p, self.default)
+            # On a manifold the increments of a parameter have its optimizer.
+            optimizer = self.optimizers.get(getattr(p, "parameter", p), self.default)
             if optimizer is None:
                 raise GraphError(f"no optimizer for {p}; name one, or give a default")
             groups.setdefault(id(optimizer), (optimizer, []))[1].append(i)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.graph.evaluation import Evaluator
 from ...ad.graph.types import MAT3, MAT4, VEC3, VEC4, VType
+from ...ad.optim.manifolds import coefficients, polynomial, rotation_and_shift
 from ...errors import GraphError, InputError
 
 
@@ -240,44 +241,8 @@ def _look_at(eye, target, up):
 # order is (x, y, z, w), see ``wxyz_to_xyzw``. Axis-angle vectors are axis times angle in radians. All
 # functions are differentiable in all arguments.
 
-SMALL = 0.25
-"""Squares of angles up to this, half a radian, take the series: the closed forms lose digits near zero."""
-SERIES = (
-    (1.0, -1 / 6, 1 / 120, -1 / 5040, 1 / 362880),
-    (1 / 2, -1 / 24, 1 / 720, -1 / 40320, 1 / 3628800),
-    (1 / 6, -1 / 120, 1 / 5040, -1 / 362880, 1 / 39916800),
-)
-"""Of sin(t) / t, (1 - cos(t)) / t^2 and (t - sin(t)) / t^3 in powers of t^2."""
 ARCSINE = (1.0, 1 / 6, 3 / 40, 15 / 336, 105 / 3456, 945 / 42240)
 """Of asin(n) / n in powers of n^2, used up to n^2 = 0.01."""
-
-
-def _coefficients(square: Variable) -> list[Variable]:
-    small = F.less(square, SMALL)
-    safe = F.select(small, 1.0, square)
-    angle = F.sqrt(safe)
-    sine = F.sin(angle)
-    closed = (sine / angle, (1.0 - F.cos(angle)) / safe, (angle - sine) / (safe * angle))
-    return [F.select(small, _polynomial(s, square), c) for s, c in zip(SERIES, closed, strict=True)]
-
-
-def _polynomial(coefficients: Sequence[float], x: Variable) -> Variable:
-    total = x * coefficients[-1] + coefficients[-2]
-    for coefficient in coefficients[-3::-1]:
-        total = total * x + coefficient
-    return total
-
-
-def rotation_and_shift(rotation: Variable) -> tuple[Variable, Variable]:
-    """MAT3 R and V of the exponential of a twist, x -> R x + V translation, of Variables (VEC3)."""
-    x, y, z = rotation.x, rotation.y, rotation.z
-    square = F.dot(rotation, rotation)
-    skew = F.mat3(F.vec3(0.0, z, -y), F.vec3(-z, 0.0, x), F.vec3(y, -x, 0.0))
-    twice = F.outer(rotation, rotation)  # skew @ skew + square
-    one = F.constant(np.eye(3), MAT3)
-    a, b, c = _coefficients(square)
-    turn = one * (1.0 - b * square) + skew * a + twice * b
-    return turn, one * (1.0 - c * square) + skew * b + twice * c
 
 
 @arrays_too(rotation=VEC3)
@@ -373,7 +338,7 @@ def axis_angle_to_quaternion(rotation):
     """
     half = rotation * 0.5
     square = F.dot(half, half)
-    sinc, versed, _ = _coefficients(square)
+    sinc, versed, _ = coefficients(square)
     return F.vec4(1.0 - versed * square, half * sinc)
 
 
@@ -392,7 +357,7 @@ def quaternion_to_axis_angle(quaternion):
     square = F.dot(axis, axis)
     small = F.less(square, 0.01)
     sine = F.sqrt(F.select(small, 1.0, square))
-    return axis * (2.0 * F.select(small, _polynomial(ARCSINE, square), F.atan2(sine, unit.x) / sine))
+    return axis * (2.0 * F.select(small, polynomial(ARCSINE, square), F.atan2(sine, unit.x) / sine))
 
 
 @arrays_too(first=VEC4, second=VEC4)

@@ -18,6 +18,7 @@ from ...ad.graph.types import whole
 from ...ad.least_squares.energy import Energy, Residual
 from ...ad.least_squares.objective import Objective
 from ...ad.least_squares.solver import LeastSquares
+from ...ad.optim.constraints import Bounds
 from ...ad.optim.optimizer import Optimizer
 from ...config import config
 from ...errors import DeviceError, GraphError, InputError
@@ -111,6 +112,9 @@ class DressiAD:
         parameters: Sequence[Variable] = (),
         *,
         keep_state: bool = False,
+        bounds: Bounds | None = None,
+        fixed: Mapping[Variable, Any] | None = None,
+        manifolds: Mapping[Variable, str] | None = None,
     ) -> None:
         """Update the leaves ``parameters`` in every step; None: nothing. Raises GraphError for other
         Variables.
@@ -118,8 +122,21 @@ class DressiAD:
         Rates by parameter: ``per_parameter({vertices: adam(1e-3), texture: adam(1e-2)})``. The state
         (moments, the step counter) starts at zero; with keep_state, state of the same name, type and size is
         kept. ``freeze`` holds parameters still for a while.
+
+        bounds: ``{x: (low, high)}``, each a number, an array that broadcasts with ``x.shape``, a Variable
+        (which ``send`` changes), or None. fixed: ``{x: mask}`` holds entries. manifolds: ``{x: name}`` with
+        "unit" (VECn, also quaternions), "rotation" (MAT3), "se3" (MAT4) or "log" (any; the sign stays).
+        The first step raises InputError for a start that is NaN, outside of its bounds or off its manifold.
+
+        >>> x = Variable.of([0.5, 0.5, 0.5, 0.5, 0.5], name="x")
+        >>> with DressiAD() as ad:
+        ...     ad.set_loss([x - Variable.of([0.0, 0.2, 0.7, 1.0, 3.0])])
+        ...     ad.set_optimizer(LevenbergMarquardt(), [x], bounds={x: (0.1, 1.0)}, fixed={x: [0, 0, 1, 0, 0]})
+        ...     ad.step(20)
+        ...     ad.recv(x).round(3).tolist(), ad.stopped()[:18]
+        ([0.1, 0.2, 0.5, 1.0, 1.0], 'function tolerance')
         """
-        self._objective.set_optimizer(optimizer, parameters, keep_state)
+        self._objective.set_optimizer(optimizer, parameters, keep_state, bounds, fixed, manifolds)
         self._forget()
 
     def freeze(self, *parameters: Variable) -> None:
@@ -223,6 +240,7 @@ class DressiAD:
         if self._known is None:
             loss = self._objective.loss
             described = [*self._outputs.values(), *([loss] if loss is not None else [])]
+            described += self._objective.constraints.given
             self._known = {*leaves(described), *self._objective.tree().values()}
         known = not self._known or leaf in self._known  # before anything is described every leaf may come
         return known or (self._objective.optimizer is not None and leaf in self.program().leaves)
@@ -333,6 +351,11 @@ class DressiAD:
         """The recorded loss of every step so far, each as it was before the step's update; also after
         ``close``."""
         return self._runner.losses()
+
+    def stopped(self) -> str | None:
+        """Why a least-squares solver has ended, in words; None while it, or one of its problems, goes on."""
+        self._check_open()
+        return self._runner.stopped()
 
     # ---- state
     def state(self) -> dict[str, np.ndarray]:

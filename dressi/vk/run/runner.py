@@ -15,6 +15,7 @@ from ...ad.least_squares.linear.conjugate_gradient import OUTCOME
 from ...ad.least_squares.linear.diagonal import diagonal
 from ...ad.least_squares.linear.vectors import Jacobian
 from ...ad.least_squares.objective import HISTORY, Objective
+from ...ad.least_squares.solver import REASONS, RUNNING, STOPPED, LeastSquares
 from ...ad.ops.pixel.compare import Select
 from ...ad.transform.simplify import verify
 from ...config import config
@@ -79,6 +80,7 @@ class Runner:
                 "the loss reads a counter of steps that the optimizer does not count; give it to the optimizer, as in"
                 " Clocked(adam(rate), counter) or LevenbergMarquardt(counter=counter)"
             )
+        self._objective.constraints.check(lambda vs: [r.result() for r in self._evaluations.read(vs)])
         procedure = self._objective.procedure()
         if procedure is None:
             self._built = running(self.program(), self._workspace, self._make)
@@ -103,6 +105,17 @@ class Runner:
             check_derivatives(self._objective, self._evaluations)
             self._began, n = True, n - 1
         self._losses.run(built, n)
+
+    def stopped(self) -> str | None:
+        """The reasons why the problems of a least-squares solver ended; None while one goes on."""
+        solver, state = self._objective.optimizer, self._objective.state
+        if not isinstance(solver, LeastSquares) or not self._began:
+            return None
+        running, codes = (r.result() for r in self._evaluations.read([state[RUNNING], state[STOPPED]]))
+        if running.any():
+            return None
+        every = sorted({int(code) for code in codes.flat})
+        return "; ".join(REASONS[code].format(**vars(solver)) for code in every if code)
 
     def wait(self) -> None:
         """Wait until all steps are done."""
