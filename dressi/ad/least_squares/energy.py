@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from ..graph import Variable
 from ..graph.traversal import topological_order
 from ..ops.image.texels import entries_only
 from ..ops.pixel.kinds import shortcut
-from ..transform.gradient import jvp, total
+from ..transform.gradient import gradient, jvp, total
 from .linear.diagonal import texel_by_texel
 from .linear.vectors import WHOLE, inner, squared_norm, units
 
@@ -84,6 +84,25 @@ class Tukey(Kernel):
         return F.square(F.maximum(1.0 - s / self.width**2, 0.0))
 
 
+@dataclass(frozen=True)
+class Own(Kernel):
+    """A kernel by a function, see ``Robust``."""
+
+    function: Callable[[Variable], Variable] = F.square
+
+    def rho(self, s):
+        made = self.function(s)
+        if not isinstance(made, Variable) or (made.vtype, made.domain) != (s.vtype, s.domain):
+            raise GraphError(
+                f"a robust kernel maps the squared norm {s} to a FLOAT of each texel, not to {made!r}"
+            )
+        return made
+
+    def weight(self, s):
+        rho = self.rho(s)
+        return F.maximum(gradient(rho, [s], F.zeros_like(rho) + 1.0)[0], 0.0)
+
+
 def huber(width: float) -> Kernel:
     """Quadratic up to a norm of ``width``, linear beyond (Huber). width > 0. Raises GraphError.
 
@@ -117,6 +136,8 @@ class Robust(NamedTuple):
 
     residual: any float type. At each texel the kernel gets the squared norm of all components together. Each
     channel has texels of its own; ``F.from_channels`` makes components of up to four, for one kernel of all.
+    kernel: ``huber``, ``cauchy`` or ``tukey``, or a function of your own from the squared norm s, FLOAT, to
+    rho(s), whose derivative is the weight: ``lambda s: F.log(1.0 + s)``. It is finite at 0, and rises.
 
     >>> x = Variable.of([0.0, 0.1, 9.0, 0.2, 0.1], name="x")
     >>> energy = least_squares.Energy([least_squares.Robust(x, least_squares.tukey(1.0))])
@@ -125,7 +146,7 @@ class Robust(NamedTuple):
     """
 
     residual: Variable
-    kernel: Kernel
+    kernel: Kernel | Callable[[Variable], Variable]
 
 
 Residual = Variable | Robust
@@ -148,6 +169,7 @@ class Energy:
         if isinstance(residuals, Variable | Robust) or not isinstance(residuals, Sequence) or not residuals:
             raise GraphError(f"an energy is a list of at least one residual, not {residuals!r}")
         pairs = [r if isinstance(r, Robust) else (r, None) for r in residuals]
+        pairs = [(r, Own(1.0, k) if callable(k) and not isinstance(k, Kernel) else k) for r, k in pairs]
         for r, kernel in pairs:
             if not isinstance(r, Variable):
                 raise GraphError(
@@ -158,10 +180,13 @@ class Energy:
                 raise GraphError(f"the residual {r} holds integers; convert it with F.to_float")
             if kernel is not None and not isinstance(kernel, Kernel):
                 raise GraphError(
-                    f"a robust kernel is huber(width), cauchy(width) or tukey(width), not {kernel!r}"
+                    f"a robust kernel is huber(width), cauchy(width), tukey(width) or a function, not {kernel!r}"
                 )
         self.residuals: tuple[Variable, ...] = tuple(entries_only(r) for r, _ in pairs)
         self.kernels: tuple[Kernel | None, ...] = tuple(k for _, k in pairs)
+        for r, kernel in zip(self.residuals, self.kernels, strict=True):
+            if isinstance(kernel, Own):
+                kernel.rho(squared_norm(r))  # raises for what is no kernel
 
     def cost(self, axes: str = WHOLE) -> Variable:
         """The cost, FLOAT of one texel; with axes "xyc" that of every image, with the batch."""

@@ -161,7 +161,7 @@ class Solve:
         self.moving = [u for p in self.moved_parameters for u in of[p]]
         self.names = [n for p, n in zip(self.parameters, names(self.parameters)) if p in self.moving]
         self.axes = EACH if solver.independent else WHOLE
-        self.energy = self._on_manifolds(self.energy)
+        self.energy = on_manifolds(self.energy, self.moved_parameters, self.constraints)
         how = self.state, self.names, self.axes, solver.tolerance, solver.forcing
         self.limited = self.constraints.limited(self.moving)
         if self.limited:
@@ -176,15 +176,6 @@ class Solve:
                     " independent problems have an image each in both; Variable.of(array, batched=True)"
                     " takes the first axis as the batch"
                 )
-
-    def _on_manifolds(self, energy: Energy) -> Energy:
-        """The energy by the increments of parameters on manifolds."""
-        moved = {p: kind for p, kind in self.constraints.moving.items() if p in self.moved_parameters}
-        if not moved:
-            return energy
-        places = {p: Variable(p.vtype, p.size, p.batch, channels=p.channels) for p in moved}
-        by = {places[p]: kind(p, *self.constraints.unknowns[p]) for p, kind in moved.items()}
-        return energy.with_residuals(substitute(substitute(energy.residuals, places), by))
 
     @property
     def running(self) -> Variable:
@@ -407,6 +398,17 @@ class Solve:
     def settled(self, gain: Variable) -> Variable:
         """Whether a decrease of the cost is below the function tolerance."""
         return F.less_equal(F.abs(gain), self.solver.function_tolerance * self.state[COST])
+
+
+def on_manifolds(energy: Energy, parameters: Sequence[Variable], constraints: Constraints) -> Energy:
+    """The energy by the increments of those parameters that are on manifolds."""
+    moved = {p: kind for p, kind in constraints.moving.items() if p in parameters}
+    if not moved:
+        return energy
+    # A Variable cannot stand for what it is computed from, so that placeholders come first.
+    places = {p: Variable(p.vtype, p.size, p.batch, channels=p.channels) for p in moved}
+    by = {places[p]: kind(p, *constraints.unknowns[p]) for p, kind in moved.items()}
+    return energy.with_residuals(substitute(substitute(energy.residuals, places), by))
 
 
 def rasters(residuals: Sequence[Variable]) -> list[RasterFunction]:

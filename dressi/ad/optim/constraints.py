@@ -136,6 +136,18 @@ class Constraints:
         """For each parameter on a manifold what moves it: (increments) -> value, of a placeholder."""
         return {p: kind.moved for p, (_, kind) in self._manifolds.items()}
 
+    def held(self, u: Variable, read: Callable[[Variable], np.ndarray]) -> np.ndarray | None:
+        """The mask of the entries of an unknown that stay, of its shape; None: none."""
+        mask = self._held.get(u)
+        return None if mask is None else np.broadcast_to(u.conform(read(mask)) != 0, u.shape)
+
+    def tangent(self, p: Variable, read: Callable[[Variable], np.ndarray]) -> np.ndarray | None:
+        """For each texel of a unit vector an orthonormal basis across it, as columns; None elsewhere."""
+        if p not in self._manifolds or self._manifolds[p][0] != "unit":
+            return None
+        x = np.asarray(read(p), np.float64).reshape(-1, p.vtype.components)
+        return np.linalg.svd(x[:, None, :])[2][:, 1:].swapaxes(1, 2)
+
     def check(self, read: Read) -> None:
         """Raises InputError unless the present values are finite, inside of the bounds and on the manifolds.
         read: present values of Variables."""

@@ -11,6 +11,7 @@ from ...ad.graph import Variable
 from ...ad.graph.program import Program
 from ...ad.graph.traversal import topological_order
 from ...ad.graph.user_code import user_level
+from ...ad.least_squares.covariance import Covariance
 from ...ad.least_squares.linear.conjugate_gradient import OUTCOME
 from ...ad.least_squares.linear.diagonal import diagonal
 from ...ad.least_squares.linear.vectors import Jacobian
@@ -116,6 +117,24 @@ class Runner:
             return None
         every = sorted({int(code) for code in codes.flat})
         return "; ".join(REASONS[code].format(**vars(solver)) for code in every if code)
+
+    def covariance(self, chosen: Sequence[Variable]) -> np.ndarray:
+        """As ``DressiAD.covariance``."""
+        objective, workspace = self._objective, self._workspace
+        if objective.energy is None:
+            raise GraphError("a covariance is that of residuals; give set_loss a list of them")
+        objective.optimised(chosen)
+        moving = [p for p in objective.parameters if p not in objective.frozen]
+        if still := [p for p in chosen if p in objective.frozen]:
+            raise GraphError(f"{still[0]} is frozen and has no covariance; release it, or leave it out")
+        wanted = Covariance(objective.energy, moving, objective.constraints)
+        workspace.hold([wanted.number])
+
+        def column(k: int) -> np.ndarray:
+            workspace.send_many({wanted.number: k})
+            return np.concatenate([r.result().ravel() for r in self._evaluations.read(wanted.columns)])
+
+        return wanted.of(chosen or moving, column, lambda v: self._evaluations.read([v])[0].result())
 
     def wait(self) -> None:
         """Wait until all steps are done."""

@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dressi import (
     FLOAT,
+    INT,
     MAT3,
     MAT4,
     VEC3,
@@ -183,3 +184,68 @@ def test_starts_that_are_no_numbers_or_off_the_manifold(device):
     ):
         ad.set_optimizer(adam(0.1), [x], manifolds={x: "rotation"})
         ad.step()
+
+
+def test_the_covariance_is_that_of_float64(device):
+    """Of a curve, a list with an entry that stays, and a unit vector; all together and of one alone."""
+    t, rng = np.linspace(0, 3, 30), np.random.default_rng(0)
+    a, b = Variable.of(2.0, name="a"), Variable.of(1.3, name="b")
+    v, n = Variable.of(rng.normal(size=(6, 3)), name="v"), leaf(VEC3, (0.6, 0.0, 0.8))
+    with DressiAD(device) as ad:
+        residuals = [a * F.exp(-b * Variable.of(t)) - 1.0, 2.0 * v - a]
+        ad.set_loss([*residuals, F.dot(F.constant((1.0, 2.0, 3.0)), n) - 1.0, n.x - 0.3])
+        ad.set_optimizer(
+            LevenbergMarquardt(), [a, b, v, n], manifolds={n: "unit"}, fixed={v: np.arange(6)[:, None] == 0}
+        )
+        found, alone = ad.covariance(), ad.covariance(b)
+        ad.freeze(v, n)
+        known = ad.covariance()
+    e = np.exp(-1.3 * t)
+    j = np.zeros((48, 20))
+    j[:30, 0], j[:30, 1], j[30:, 0], j[30:, 2:] = e, -2 * t * e, -1, 2 * np.eye(18)
+    free = [0, 1, *range(5, 20)]
+    expected = np.zeros((23, 23))
+    expected[np.ix_(free, free)] = np.linalg.inv(j[:, free].T @ j[:, free])
+    basis = np.array([[0.8, 0, -0.6], [0, 1, 0]]).T
+    slopes = np.array([[1.0, 2, 3], [1, 0, 0]]) @ basis
+    expected[20:, 20:] = basis @ np.linalg.inv(slopes.T @ slopes) @ basis.T
+    assert_allclose(found, expected, atol=1e-6 * np.abs(expected).max())
+    assert_allclose(alone, expected[1:2, 1:2], rtol=1e-6)
+    assert_allclose(known, np.linalg.inv(j[:, :2].T @ j[:, :2]), rtol=1e-5)
+
+
+def test_what_no_residual_determines_has_no_covariance(device):
+    x = Variable.of(np.zeros((4, 2)), name="x")
+    step = F.lookup(x.y, Variable.of([0, 1, 2], INT)) - F.lookup(x.y, Variable.of([1, 2, 0], INT))
+    with optimising(device, [x.x - 1.0, step], LevenbergMarquardt(), [x]) as ad:
+        with pytest.raises(
+            InputError, match=r"do not determine 2 of 8 numbers.*: x\[1\], x\[3\], x\[5\], x\[7\];"
+        ):
+            ad.covariance()
+        ad.freeze(x)
+        with pytest.raises(GraphError, match="frozen and has no covariance"):
+            ad.covariance(x)
+
+
+def test_a_kernel_may_be_a_function(device):
+    values = np.where(np.arange(40) % 8, 2.0, 9.0)
+    found = []
+    for kernel in (least_squares.cauchy(0.1), lambda s: 0.01 * F.log(1.0 + s / 0.01)):
+        x = Variable.of(1.8, name="x")
+        residual = least_squares.Robust(x - Variable.of(values), kernel)
+        with optimising(device, [residual], LevenbergMarquardt(), [x]) as ad:
+            ad.step(30)
+            found.append((ad.recv(x).item(), ad.losses()[-1]))
+    assert_allclose(found[1], found[0], rtol=1e-5)
+    with DressiAD(device) as ad, pytest.raises(GraphError, match=r"maps the squared norm .* not to 1.0"):
+        ad.set_loss([least_squares.Robust(x, lambda s: 1.0)])
+
+
+def test_vectors_computed_from_numbers_and_looked_up_have_their_diagonal():
+    """The table has another type than the unknown."""
+    x = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0], name="x")
+    table = F.vec3(x, 2.0 * x, F.square(x))
+    (found,) = evaluate(
+        least_squares.diagonal([F.lookup(table, Variable.of([0, 1, 1, 3, 4, 4]))], [x]).values
+    )
+    assert_allclose(found.ravel(), [9, 42, 0, 69, 210])

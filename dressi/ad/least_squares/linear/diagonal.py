@@ -148,7 +148,7 @@ class Paths:
         table, x = function.inputs[0], self.read[path]
         if x.domain != table.domain:  # what was broadcast on the way has its texels everywhere
             path = (*path, (Expand, table.domain))
-            self.read.setdefault(path, F.fit(x, table))
+            self.read.setdefault(path, F.expand(x, table.batch, table.size, table.channels))
         name: Hashable = (type(function), function.attributes, function.inputs[1:])
         if (
             isinstance(function, ContractFunction)
@@ -164,7 +164,7 @@ class Paths:
         further = (*path, name)
         if further not in self.read:
             x = self.read[path]
-            self.read[further] = name.of(x) if isinstance(name, Texels) else selected(function, x)
+            self.read[further] = name.of(x) if isinstance(name, Texels) else reading(function, x)
         return further
 
     def flow(self, value: Variable) -> Flow:
@@ -218,6 +218,13 @@ def selected(function: Function, x: Variable) -> Variable:
     selection = function.jvp((F.fit(x, function.inputs[0]), *others))  # selections are linear
     assert selection is not None
     return selection
+
+
+def reading(function: Function, x: Variable) -> Variable:
+    """The selection that a Function makes, of an unknown whose type may differ from that of its table."""
+    if x.vtype is function.inputs[0].vtype or isinstance(function, ContractFunction):
+        return selected(function, x)
+    return function.rebuild(x, *function.inputs[1:]).output
 
 
 def local_diagonal(residual: Variable, unknown: Variable, functions: Sequence[Function]) -> list[Variable]:
