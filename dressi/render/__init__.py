@@ -47,8 +47,11 @@ the parts of a picture: for graphs of one's own
     list_leaf, outside_distance, rasterize_hard, soft_target, texture_colour, texture_uv, to_clip, unlit,
     vertex_normals, with_margin
 
+shapes of other shapes: as graphs
+    displaced, loop_subdivision
+
 losses and regularizers: scalars to minimise
-    adjacency, bilaplacian_loss, charbonnier, cotangent, dirichlet_loss, edge_length_loss, l1, l2, laplacian_loss,
+    adjacency, arap_loss, bilaplacian_loss, charbonnier, cotangent, dirichlet_loss, edge_length_loss, l1, l2, laplacian_loss,
     large_steps, normal_consistency, pyramid, spread
 
 clouds and points of surfaces: distances as graphs
@@ -135,6 +138,7 @@ if TYPE_CHECKING:
     from .forms.soft_target import outside_distance, soft_target
     from .io.strands import load_strands, save_strands
     from .mesh import Material, Mesh, primitives
+    from .objectives.deformation import arap_loss, displaced, loop_subdivision
     from .objectives.large_steps import large_steps, spread
     from .objectives.losses import (
         charbonnier,
@@ -195,6 +199,7 @@ _MODULES = (
     "surface.projection", "surface.screen", "surface.texturing", "drawing.draw", "formats",
     "io.strands", "objectives.large_steps", "objectives.losses", "objectives.metrics",
     "objectives.perceptual", "objectives.points", "objectives.regularizers",
+    "objectives.deformation",
 )  # fmt: skip
 """The modules of all names, the quick ones first; the others in the order in which pictures need them."""
 
@@ -204,26 +209,26 @@ __all__ = [
     "Marschner", "Material", "MaterialKind", "Mesh", "MonteCarloEnvironment", "MorphGeometry", "Node",
     "Parameter", "Picture", "Pixels", "PointGeometry", "PointLight", "Poses", "Scene", "Shadow", "Skeleton",
     "SkinBsdf", "SkinnedGeometry", "SpotLight", "StrandGeometry", "StrandPicture", "StrandPoint",
-    "SurfacePoint", "TeethBsdf", "TriangleGeometry", "Views", "adjacency", "axis_angle_to_matrix",
-    "axis_angle_to_quaternion", "barycentric", "bilaplacian_loss", "burley", "chamfer", "chamfer_loss",
-    "charbonnier", "clip_from_opengl", "clip_to_opengl", "cloud", "compose", "corners", "cotangent",
-    "covered", "curves", "diffused", "dirichlet_loss", "draw_strands", "edge_length_loss", "edge_list",
-    "exp_se3", "exp_so3", "f_score", "f_score_loss", "flat_normal", "focal_from_fov", "fov_from_focal",
-    "frame", "hard_soft_ras", "hausdorff", "hausdorff_loss", "interpolate", "intrinsics",
-    "intrinsics_from_fov", "intrinsics_from_pytorch3d", "intrinsics_to_pytorch3d", "invert", "iou", "l1",
-    "l2", "lambert", "laplacian_loss", "large_steps", "linear_to_srgb", "list_data", "list_leaf",
-    "load_features", "load_mesh", "load_scene", "load_strands", "log_se3", "log_so3", "look_at",
-    "matrix_to_axis_angle", "matrix_to_quaternion", "matrix_to_rotation_6d",
-    "multiscale_structural_similarity", "normal_consistency", "orbit", "outside_distance", "perceptual",
-    "poses", "primitives", "projection_from_fov", "projection_matrix", "psnr", "pyramid",
-    "quaternion_conjugate", "quaternion_multiply", "quaternion_rotate", "quaternion_to_axis_angle",
-    "quaternion_to_matrix", "rasterize_hard", "render", "render_turntable", "rigid", "ring",
-    "rotation_6d_to_matrix", "rotation_and_translation", "save_mesh", "save_scene", "save_strands",
-    "shift_principal", "soft_target", "spread", "srgb_to_linear", "ssim", "structural_similarity", "studio",
-    "surface_samples", "texture_colour", "texture_uv", "to_clip", "transform", "unlit", "vertex_normals",
-    "view_from_colmap", "view_from_nerf", "view_from_opencv", "view_from_opengl", "view_from_pytorch3d",
-    "view_to_colmap", "view_to_nerf", "view_to_opencv", "view_to_opengl", "view_to_pytorch3d", "wireframe",
-    "with_margin", "wxyz_to_xyzw", "xyzw_to_wxyz",
+    "SurfacePoint", "TeethBsdf", "TriangleGeometry", "Views", "adjacency", "arap_loss",
+    "axis_angle_to_matrix", "axis_angle_to_quaternion", "barycentric", "bilaplacian_loss", "burley",
+    "chamfer", "chamfer_loss", "charbonnier", "clip_from_opengl", "clip_to_opengl", "cloud", "compose",
+    "corners", "cotangent", "covered", "curves", "diffused", "dirichlet_loss", "displaced", "draw_strands",
+    "edge_length_loss", "edge_list", "exp_se3", "exp_so3", "f_score", "f_score_loss", "flat_normal",
+    "focal_from_fov", "fov_from_focal", "frame", "hard_soft_ras", "hausdorff", "hausdorff_loss",
+    "interpolate", "intrinsics", "intrinsics_from_fov", "intrinsics_from_pytorch3d",
+    "intrinsics_to_pytorch3d", "invert", "iou", "l1", "l2", "lambert", "laplacian_loss", "large_steps",
+    "linear_to_srgb", "list_data", "list_leaf", "load_features", "load_mesh", "load_scene", "load_strands",
+    "log_se3", "log_so3", "look_at", "loop_subdivision", "matrix_to_axis_angle", "matrix_to_quaternion",
+    "matrix_to_rotation_6d", "multiscale_structural_similarity", "normal_consistency", "orbit",
+    "outside_distance", "perceptual", "poses", "primitives", "projection_from_fov", "projection_matrix",
+    "psnr", "pyramid", "quaternion_conjugate", "quaternion_multiply", "quaternion_rotate",
+    "quaternion_to_axis_angle", "quaternion_to_matrix", "rasterize_hard", "render", "render_turntable",
+    "rigid", "ring", "rotation_6d_to_matrix", "rotation_and_translation", "save_mesh", "save_scene",
+    "save_strands", "shift_principal", "soft_target", "spread", "srgb_to_linear", "ssim",
+    "structural_similarity", "studio", "surface_samples", "texture_colour", "texture_uv", "to_clip",
+    "transform", "unlit", "vertex_normals", "view_from_colmap", "view_from_nerf", "view_from_opencv",
+    "view_from_opengl", "view_from_pytorch3d", "view_to_colmap", "view_to_nerf", "view_to_opencv",
+    "view_to_opengl", "view_to_pytorch3d", "wireframe", "with_margin", "wxyz_to_xyzw", "xyzw_to_wxyz",
 ]  # fmt: skip
 
 

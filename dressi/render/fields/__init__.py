@@ -1,10 +1,11 @@
-"""Surfaces of fields: where values on a grid, positive inside, are zero, so that topology changes by gradients.
+"""Surfaces of fields, where values on a grid, positive inside, are zero: topology changes by gradients.
 
 ``isosurface`` the mesh of a field, differentiable in its values; ``rays`` silhouettes of the field itself,
-which also open holes that a mesh covers.
+which also open holes that a mesh covers; ``priors`` what fields are like where no picture tells.
 """
 
 from .isosurface import Isosurface
+from .priors import eikonal_loss, roughness_loss
 from .rays import Rays, ray_loss, sample_field
 
-__all__ = ["Isosurface", "Rays", "ray_loss", "sample_field"]
+__all__ = ["Isosurface", "Rays", "eikonal_loss", "ray_loss", "roughness_loss", "sample_field"]

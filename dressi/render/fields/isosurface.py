@@ -1,9 +1,9 @@
 """The surface on which a field on a grid is zero, as a mesh whose vertices are differentiable in the field.
 
 Dual marching cubes (Nielson 2004): where the field changes its sign along edges of a cell, the crossings form
-loops around its corners, and each loop has one vertex, the mean of its crossings. Around each edge of the grid
-that changes its sign the vertices of the four cells form two faces. Faces are more even than those of marching
-cubes, and with weights (FlexiCubes, Shen et al. 2023) vertices reach creases and corners.
+loops around its corners, and each loop has one vertex, the mean of its crossings. Around each edge of the
+grid that changes its sign the vertices of the four cells form two faces. Faces are more even than those of
+marching cubes, and with weights (FlexiCubes, Shen et al. 2023) vertices reach creases and corners.
 
 The connectivity follows the signs. It is made on the host, of the present values, now and then; between, a
 crossing stays on its edge. There is room for a number of faces, so that nothing is built anew.
@@ -77,9 +77,19 @@ def loops() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return counts, loop, rank
 
 
+def closed(values: np.ndarray, grid: Grid) -> np.ndarray:
+    """The field (X, Y, Z) with values on the sides of the grid that are negative, so that its surface is
+    closed."""
+    values = values.copy()
+    for axis in range(3):
+        side = np.moveaxis(values, axis, 0)
+        side[[0, -1]] = np.minimum(side[[0, -1]], -0.5 * grid.step)
+    return values
+
+
 class Isosurface:
-    """The surface of a field (X, Y, Z), positive inside, on a grid: leaves that are data, and the vertices as a
-    function of the values.
+    """The surface of a field (X, Y, Z), positive inside, on a grid: leaves that are data, and the vertices as
+    a function of the values.
 
     values: the first field.  faces: most faces it may ever have, by default ROOM times as many as now.
     weighted: whether vertices have weights.  Values on the sides of the grid count as negative, so that the
@@ -163,7 +173,7 @@ class Isosurface:
         crossing = F.mix(F.lookup(points, ends.x), F.lookup(points, ends.y), place)
         total = F.sum(share, "n")
         mean = F.sum(crossing * share, "n") / F.select(F.greater(total, 0.0), total, 1.0)
-        # A list of other entries would be at 0, which may be anywhere beside the surface.
+        # Entries in excess lie where no surface is, as 0 may be.
         return F.select(F.greater(total, 0.0), mean, F.constant(tuple(self.grid.origin.tolist())))
 
     def data(self, values: np.ndarray, *read: Variable) -> dict[Variable, np.ndarray]:
@@ -192,14 +202,7 @@ class Isosurface:
     @cached_property
     def _cap(self) -> Variable:
         """FLOAT list: the largest value that a point may have; below 0 on the sides of the grid."""
-        return list_leaf("cap", FLOAT, self._capped(np.full(self.grid.shape, 3e38)).reshape(-1))
-
-    def _capped(self, values: np.ndarray) -> np.ndarray:
-        values = values.copy()
-        for axis in range(3):
-            side = np.moveaxis(values, axis, 0)
-            side[[0, -1]] = np.minimum(side[[0, -1]], -0.5 * self.grid.step)
-        return values
+        return list_leaf("cap", FLOAT, closed(np.full(self.grid.shape, 3e38), self.grid).reshape(-1))
 
     def _image(self, rows: np.ndarray) -> np.ndarray:
         """The slots (V, LONGEST, k) of vertices as tiles behind each other, -1 beyond the last one."""
@@ -232,7 +235,7 @@ class Isosurface:
                 f"the field is {values[~np.isfinite(values)][0]} at grid point ({where}); its loss or"
                 " learning rate is too large"
             )
-        values = self._capped(values.reshape(shape))
+        values = closed(values.reshape(shape), self.grid)
         if not (values > 0).any():
             raise InputError(
                 f"the field has no zero inside of its grid, its largest value is {values.max():.3g}: there is"
@@ -289,7 +292,7 @@ class Traced:
                 near[:, v] -= back[1]
                 number = np.ravel_multi_index(tuple(near.T), signs.shape)
                 start = back[0] << u | back[1] << v
-                local = int(np.flatnonzero(((start, start | 1 << axis) == EDGES).all(1))[0])
+                local = int(np.flatnonzero(np.equal(EDGES, (start, start | 1 << axis)).all(1))[0])
                 ring.append(first[number] + loop[flat[number], local])
             quad = np.stack(ring, axis=1)
             # u, v, axis turn to the right, but for the second axis.

@@ -17,7 +17,7 @@ from scipy.ndimage import map_coordinates
 
 from ...ad import functional as F
 from ...ad.graph import PixelFunction, Variable
-from ...ad.graph.types import FLOAT, VEC3, Access
+from ...ad.graph.types import FLOAT, VEC3, Access, Size
 from ...ad.ops.pixel.constant import Like
 from ...errors import InputError
 from ..mesh.remesh.volume import Grid
@@ -47,9 +47,9 @@ def sample_field(values: Variable, grid: Grid, points: Variable) -> Variable:
 
 
 class Deepest(PixelFunction):
-    """Inputs (origin VEC3, direction VEC3, shift FLOAT, values FLOAT list): FLOAT, the distance along the ray, in
-    lengths of the direction, of the sample with the largest value of the field; 0 where the ray misses the
-    grid. No derivative: the largest of several values changes as that one does, wherever it lies.
+    """Inputs (origin VEC3, direction VEC3, shift FLOAT, values FLOAT list): FLOAT, the distance along the
+    ray, in lengths of the direction, of the sample with the largest value of the field; 0 where the ray
+    misses the grid. No derivative: the largest of several values changes as that one does, wherever it lies.
 
     grid: (origin, step, shape).  samples: along the longest way through the grid.
     """
@@ -128,7 +128,7 @@ class Deepest(PixelFunction):
 
 @dataclass(frozen=True, eq=False)
 class Rays:
-    """Rays of N pictures of one size, as leaves: origins VEC3 1x1, directions VEC3, batch N."""
+    """Rays of N pictures of one size, as leaves: origins and directions VEC3, batch N."""
 
     origins: Variable
     directions: Variable
@@ -137,12 +137,28 @@ class Rays:
     def of(cls, rays: Sequence[tuple[np.ndarray, np.ndarray]]) -> Rays:
         """Of origins (3,) and directions (H, W, 3), such as those of ``Camera.rays``."""
         origins = np.stack([np.asarray(origin) for origin, _ in rays])[:, None, None]
-        directions = np.stack([np.asarray(along) for _, along in rays])
-        size = directions.shape[2], directions.shape[1]
-        return cls(
-            Variable(VEC3, (1, 1), len(rays), name="ray origins", data=origins),
-            Variable(VEC3, size, len(rays), name="ray directions", data=directions),
+        return cls._leaves(origins, np.stack([np.asarray(along) for _, along in rays]))
+
+    @classmethod
+    def through(cls, matrices: np.ndarray, size: Size) -> Rays:
+        """Through the centres of pixels, from the near to the far plane of cameras (N, 4, 4), world to clip
+        space."""
+        x, y = np.meshgrid(*((np.arange(n) + 0.5) * 2 / n - 1 for n in size))
+        ends = []
+        for z in (0.0, 1.0):
+            clip = np.stack([x, y, np.full_like(x, z), np.ones_like(x)], axis=-1)
+            point = np.einsum("nij,hwj->nhwi", np.linalg.inv(matrices), clip)
+            ends.append(point[..., :3] / point[..., 3:])
+        along = ends[1] - ends[0]
+        return cls._leaves(ends[0], along / np.linalg.norm(along, axis=-1, keepdims=True))
+
+    @classmethod
+    def _leaves(cls, *arrays: np.ndarray) -> Rays:
+        origins, directions = (
+            Variable(VEC3, (rows.shape[2], rows.shape[1]), len(rows), name=name, data=rows)
+            for name, rows in zip(("ray origins", "ray directions"), arrays, strict=True)
         )
+        return cls(origins, directions)
 
     def deepest(self, values: Variable, grid: Grid, *, shift: Like = 0.5, samples: int = 0) -> Variable:
         """FLOAT: the largest value of a field (FLOAT list) along each ray; the value of the nearest side for

@@ -177,9 +177,10 @@ class Nearest(PixelFunction):
             )
         text += "$y = node;\n"
         for level in range(top, 0, -1):
-            text += f"{over(level, f'n{level}', f'n{level + 1}')} {{ {away(level, f'n{level}')}\nif (d < best) {{\n"
-        # No loop over points: some drivers end all loops of an invocation after 65,535 iterations, which a query
-        # as far from all points, such as the centre of a sphere, would reach.
+            name, parent = f"n{level}", f"n{level + 1}"
+            text += f"{over(level, name, parent)} {{ {away(level, name)}\nif (d < best) {{\n"
+        # No loop over points: some drivers end all loops of an invocation after 65,535 iterations, which a
+        # query as far from all points, such as the centre of a sphere, would reach.
         text += f"{{ int i = n1 * {FAN}, e = min(i + {FAN}, {self.count}) - 1, j;\n"
         for k in range(FAN):
             text += f"j = min(i + {k}, e); {{ {away(0, 'j')} if (d < best) {{ best = d; $y = j; }} }}\n"
@@ -246,8 +247,8 @@ def cloud(points: Variable | Any, near: Any = None, *, count: int | None = None)
 
 
 def _compact(values: np.ndarray) -> np.ndarray:
-    """(1, H, W): a list in rows as short as may be, so that texels of a block of pixels are near each other in the
-    list. Devices compute such blocks in step."""
+    """(1, H, W): a list in rows as short as may be, so that texels of a block, which devices compute in
+    step, are near each other in the list."""
     width = min(max(WIDTH * -(-len(values) // (LIST_WIDTH * WIDTH)), WIDTH), len(values))
     rows = np.zeros((-(-len(values) // width), width), values.dtype)
     rows.reshape(-1)[: len(values)] = values
@@ -323,8 +324,8 @@ def hausdorff_loss(a: Any, b: Any) -> Variable:
 
 
 def f_score_loss(a: Any, b: Any, threshold: float, *, softness: float = 0.1) -> Variable:
-    """FLOAT 1x1: 1 - F-score, the harmonic mean of the shares of points that are nearer to the other cloud than
-    ``threshold``.
+    """FLOAT 1x1: 1 - F-score, the harmonic mean of the shares of points that are nearer to the other cloud
+    than ``threshold``.
 
     softness: a point counts by a sigmoid of its distance, whose width is this share of the threshold. 0
     counts as the measure ``f_score`` does and has no derivative. Raises InputError.

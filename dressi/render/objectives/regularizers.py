@@ -99,7 +99,7 @@ def _matrix(pairs: np.ndarray, weights: np.ndarray, count: int) -> Matrix:
     return scipy.sparse.csr_array((np.tile(weights, 2), (rows, columns)), shape=(count, count))
 
 
-def _pairs(faces: np.ndarray, vertex_count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def edge_pairs(faces: np.ndarray, vertex_count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Edges (E, 2), how many faces each has, and the edge opposite to each corner (F, 3), -1 for a loop at a
     vertex. Raises InputError."""
     faces = np.asarray(faces)
@@ -135,7 +135,7 @@ def adjacency(
     >>> cube = primitives.cube()
     >>> near = adjacency(cube.faces, len(cube.positions))
     """
-    pairs, uses, _ = _pairs(faces, vertex_count)
+    pairs, uses, _ = edge_pairs(faces, vertex_count)
     degree = np.bincount(pairs.reshape(-1), minlength=vertex_count)
     matrix = sparse_matrix(_matrix(pairs, np.ones(len(pairs)), vertex_count), "neighbours", room)
     return Adjacency(vertex_count, pairs, matrix, _inverse(degree, pairs, uses, borders))
@@ -154,7 +154,7 @@ def cotangent(faces: np.ndarray, positions: np.ndarray, *, borders: bool = True)
     >>> near = cotangent(cube.faces, cube.positions)
     """
     faces, positions = np.asarray(faces), np.asarray(positions, np.float64)
-    pairs, uses, opposite = _pairs(faces, len(positions))
+    pairs, uses, opposite = edge_pairs(faces, len(positions))
     corner = positions[faces]
     doubled = np.linalg.norm(np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0]), axis=1)
     u, v = np.roll(corner, -1, axis=1) - corner, np.roll(corner, -2, axis=1) - corner

@@ -22,7 +22,7 @@ from dressi.render.forms.edges import around_edges, edge_list
 from dressi.render.forms.edges import edge_list as edge_sides
 from dressi.render.forms.edges import edge_list as edges
 from dressi.render.mesh import primitives
-from dressi.render.objectives import points, sparse
+from dressi.render.objectives import deformation, points, sparse
 from dressi.render.shading import sphere_filter
 from dressi.render.shading.bsdf import hair
 from dressi.render.strands import ribbons
@@ -249,6 +249,11 @@ def point_trees() -> dict[type[Function], list[Callable[[], Example]]]:
     }
 
 
+def best_rotation() -> Example:
+    columns = [Variable(VEC3, (5, 4), data=x) for x in np.random.default_rng(3).normal(size=(3, 1, 4, 5, 3))]
+    return Example(F.apply(deformation.BestRotation, *columns))
+
+
 def deepest() -> Example:
     rng = np.random.default_rng(9)
     values = Variable.of(rng.normal(size=60), FLOAT)
@@ -298,6 +303,7 @@ EXAMPLES: dict[type[Function], list[Callable[[], Example]]] = {
     point.FacesWithin: [lambda: Example(point.FacesWithin(F.pixel_coordinates(SIZE).x - 1, 2, 6).output)],
     **point_trees(),
     rays.Deepest: [deepest],
+    deformation.BestRotation: [best_rotation],
     sparse.SparseProduct: [
         *(lambda v=v: sparse_rows(sparse.SparseProduct, v) for v in (VEC3, FLOAT)),
         lambda: sparse_rows(sparse.SparseProduct, shorter=True),

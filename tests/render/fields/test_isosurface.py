@@ -9,7 +9,7 @@ from dressi.ad.check import check_gradient
 from dressi.ad.graph.evaluation import evaluate
 from dressi.render import chamfer, primitives, render
 from dressi.render.cameras import Camera, Cameras
-from dressi.render.fields import Isosurface, Rays, ray_loss, sample_field
+from dressi.render.fields import Isosurface, Rays, eikonal_loss, ray_loss, roughness_loss, sample_field
 from dressi.render.fields.isosurface import WEIGHTS, loops
 from dressi.render.mesh.remesh.volume import Grid
 
@@ -56,6 +56,10 @@ def test_gradients_of_vertices_and_silhouettes():
     assert check_gradient(bent, [values, weights, points]) < 1e-6
     cameras = [Camera.perspective(40, (9, 7), eye, (0, 0, 0)) for eye in ((0, 0, 3), (2, 1.5, 1))]
     deepest = Rays.of([camera.rays() for camera in cameras]).deepest(values, grid)
+    through = Rays.through(Cameras(cameras).matrices, (9, 7)).deepest(values, grid, samples=200)
+    dense = Rays.of([camera.rays() for camera in cameras]).deepest(values, grid, samples=200)
+    assert_allclose(*evaluate([through, dense]), atol=0.1)
+    assert check_gradient(eikonal_loss(values, grid) + roughness_loss(values, grid), [values]) < 1e-6
     masks = Variable.of(random.uniform(size=(2, 7, 9)), FLOAT, batched=True)
     assert check_gradient(ray_loss(deepest, masks, width=0.2), [values]) < 1e-6
     places = Variable.of(random.uniform(-1.2, 1.2, (9, 3)), VEC3, name="places")
@@ -105,6 +109,17 @@ def test_a_ball_becomes_a_torus(device):
         mesh = Isosurface(grid, ad.recv(values)).mesh(ad.recv(values))
     assert mesh.euler_characteristic() == 0
     assert chamfer(mesh, target, 4000) < 0.5 * grid.step
+
+
+def test_priors_of_a_distance():
+    """A ball has slope 1, and Laplacian 2 / radius."""
+    grid = cube(24)
+    ball = Isosurface(grid, 0.6 - np.linalg.norm(grid.points(), axis=-1))
+    values = ball.leaf(0.6 - np.linalg.norm(grid.points(), axis=-1))
+    far = grid.points()[1:-1, 1:-1, 1:-1].reshape(-1, 3)
+    slope, rough = (x.item() for x in evaluate([eikonal_loss(values, grid), roughness_loss(values, grid)]))
+    expected = np.mean((2 * grid.step / np.maximum(np.linalg.norm(far, axis=1), grid.step)) ** 2)
+    assert slope < 0.01 and 0.7 < rough / expected < 1.4
 
 
 def test_fields_without_a_surface():

@@ -162,7 +162,7 @@ def engine_of(tiny_fits, work: ShapeRound) -> DressiAD:
 
 @pytest.mark.release
 def test_a_remeshed_mesh_is_data_of_the_same_plan(tiny_fits):
-    plan = replace(PLAN, weights={"colours": 1.0, "consistency": 1e-3})
+    plan = replace(PLAN, weights={"colours": 1.0, "consistency": 1e-3, "edge_length": 1e-3})
     ball = primitives.octasphere(2)
     work = work_of(tiny_fits, ball, plan)
     assert isinstance(work.lists, SpareLists)

@@ -15,7 +15,7 @@ from ...core.lists import list_leaf
 from ...forms.form import Silhouette
 from ...io.images import resize
 from ...objectives.losses import charbonnier, l2
-from ...objectives.regularizers import normal_consistency
+from ...objectives.regularizers import edge_length_loss, normal_consistency
 from ...surface.color import linear_to_srgb
 from ...surface.screen import DrawnMesh, barycentric, corners, covered, interpolate
 from ..data.learned import cut_off, least_distances, resized, signed_distances
@@ -133,6 +133,13 @@ class Consistency(Term):
 
     def __init__(self, canvas: Canvas, weight: float):
         super().__init__(normal_consistency(canvas.position, canvas.edges) * weight)
+
+
+class EdgeLength(Term):
+    """Squares of (length / mean length - 1), in the mean over the edges."""
+
+    def __init__(self, canvas: Canvas, weight: float):
+        super().__init__(edge_length_loss(canvas.position, canvas.lists.neighbours) * weight)
 
 
 TOLERANCE = 0.02

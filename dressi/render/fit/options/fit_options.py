@@ -13,7 +13,7 @@ from ...forms.hard_soft_ras import SOFT_FORMS
 from ...surface.texturing import GRADIENTS
 from ..data.dataset import TARGET_SAMPLES
 from ..data.textures import LEAST_SIZE, LOSSES
-from ..graphs.terms import Colours, Consistency, Depths
+from ..graphs.terms import Colours, Consistency, Depths, EdgeLength
 from .option import check_rows, described, option, rows
 
 STEPS = 720
@@ -103,6 +103,15 @@ class FitOptions:
         most=1e12,
         example=0.001,
         term=Consistency,
+    )
+    edge_length: float = option(
+        0.0,
+        "Weight of differences of the lengths of edges from their mean, such as 0.001: for even faces.",
+        SHAPE,
+        least=0,
+        most=1e12,
+        example=0.001,
+        term=EdgeLength,
     )
     spread: float = option(
         0.0,
