@@ -24,7 +24,8 @@ strands, lines and points, with exact areas in pixels
     load_strands, save_strands, wireframe
 
 cameras: views, and cameras around an object
-    Camera, Cameras, FisheyeLens, Lens, Poses, Views, frame, look_at, orbit, poses, ring
+    Camera, Cameras, FisheyeLens, Lens, Poses, Views, exposure, frame, look_at, orbit, poses, ring,
+    rolling_shutter, sample_times
 
 rotations: of arrays and Variables; quaternions are (w, x, y, z)
     axis_angle_to_matrix, axis_angle_to_quaternion, exp_so3, log_so3, matrix_to_axis_angle,
@@ -124,6 +125,7 @@ if TYPE_CHECKING:
         wxyz_to_xyzw,
         xyzw_to_wxyz,
     )
+    from .cameras.shutter import exposure, rolling_shutter, sample_times
     from .cameras.views import frame, orbit, ring
     from .core.lists import list_data, list_leaf
     from .core.materials import MaterialKind, Parameter
@@ -190,7 +192,8 @@ if TYPE_CHECKING:
     from .surface.texturing import texture_colour, texture_uv
 
 _MODULES = (
-    "core.lists", "cameras", "cameras.views", "cameras.camera", "cameras.lens", "cameras.conventions", "cameras.pose",
+    "core.lists", "cameras", "cameras.views", "cameras.camera", "cameras.lens", "cameras.shutter",
+    "cameras.conventions", "cameras.pose",
     "cameras.rigid", "mesh", "drawing.entry", "core.materials", "drawing.picture", "drawing.pixels",
     "drawing.point", "forms.edges.edge_list", "forms.hard_soft_ras", "forms.soft_target",
     "scene.geometry", "scene.morph", "scene.scene", "scene.skin", "shading.bsdf", "shading.environment",
@@ -213,9 +216,9 @@ __all__ = [
     "axis_angle_to_matrix", "axis_angle_to_quaternion", "barycentric", "bilaplacian_loss", "burley",
     "chamfer", "chamfer_loss", "charbonnier", "clip_from_opengl", "clip_to_opengl", "cloud", "compose",
     "corners", "cotangent", "covered", "curves", "diffused", "dirichlet_loss", "displaced", "draw_strands",
-    "edge_length_loss", "edge_list", "exp_se3", "exp_so3", "f_score", "f_score_loss", "flat_normal",
-    "focal_from_fov", "fov_from_focal", "frame", "hard_soft_ras", "hausdorff", "hausdorff_loss",
-    "interpolate", "intrinsics", "intrinsics_from_fov", "intrinsics_from_pytorch3d",
+    "edge_length_loss", "edge_list", "exp_se3", "exp_so3", "exposure", "f_score", "f_score_loss",
+    "flat_normal", "focal_from_fov", "fov_from_focal", "frame", "hard_soft_ras", "hausdorff",
+    "hausdorff_loss", "interpolate", "intrinsics", "intrinsics_from_fov", "intrinsics_from_pytorch3d",
     "intrinsics_to_pytorch3d", "invert", "iou", "l1", "l2", "lambert", "laplacian_loss", "large_steps",
     "linear_to_srgb", "list_data", "list_leaf", "load_features", "load_mesh", "load_scene", "load_strands",
     "log_se3", "log_so3", "look_at", "loop_subdivision", "matrix_to_axis_angle", "matrix_to_quaternion",
@@ -223,9 +226,9 @@ __all__ = [
     "outside_distance", "perceptual", "poses", "primitives", "projection_from_fov", "projection_matrix",
     "psnr", "pyramid", "quaternion_conjugate", "quaternion_multiply", "quaternion_rotate",
     "quaternion_to_axis_angle", "quaternion_to_matrix", "rasterize_hard", "render", "render_turntable",
-    "rigid", "ring", "rotation_6d_to_matrix", "rotation_and_translation", "save_mesh", "save_scene",
-    "save_strands", "shift_principal", "soft_target", "spread", "srgb_to_linear", "ssim",
-    "structural_similarity", "studio", "surface_samples", "texture_colour", "texture_uv", "to_clip",
+    "rigid", "ring", "rolling_shutter", "rotation_6d_to_matrix", "rotation_and_translation", "sample_times",
+    "save_mesh", "save_scene", "save_strands", "shift_principal", "soft_target", "spread", "srgb_to_linear",
+    "ssim", "structural_similarity", "studio", "surface_samples", "texture_colour", "texture_uv", "to_clip",
     "transform", "unlit", "vertex_normals", "view_from_colmap", "view_from_nerf", "view_from_opencv",
     "view_from_opengl", "view_from_pytorch3d", "view_to_colmap", "view_to_nerf", "view_to_opencv",
     "view_to_opengl", "view_to_pytorch3d", "wireframe", "with_margin", "wxyz_to_xyzw", "xyzw_to_wxyz",

@@ -277,14 +277,18 @@ class Views(NamedTuple):
     (64, 48)
     """
 
-    matrices: Variable
-    """MAT4 1x1, N tiles: world to clip."""
+    matrices: Variable | np.ndarray
+    """MAT4 1x1, N tiles, or (4, 4) or (N, 4, 4): world to clip."""
     size: tuple[int, int]
     """(W, H) of every view."""
     lens: Lens = PINHOLE
     """Of every view."""
     intrinsics: Variable | np.ndarray | None = None
     """MAT3 1x1 or (3, 3), K of the matrices: a lens needs it."""
+    mean: bool = False
+    """Whether the picture is the mean of the views (``shutter.exposure``)."""
+    rows: tuple[Variable | np.ndarray, ...] = ()
+    """The matrices of evenly spaced rows, from the first to the last (``shutter.rolling_shutter``)."""
 
 
 class Cameras(Sequence[Camera]):

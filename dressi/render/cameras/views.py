@@ -145,11 +145,17 @@ class Seen(NamedTuple):
     near: np.ndarray | None = None
     """(N,): the depths of the near planes of parallel projections, where they are known."""
 
+    mean: bool = False
+    """Whether the picture is the mean of the views."""
+    rows: tuple[Variable | np.ndarray, ...] = ()
+    """Matrices of evenly spaced rows, which replace the others where a vertex is drawn."""
+
     def check_straight(self) -> None:
-        """Raises InputError for lenses."""
-        if self.bending is not None:
+        """Raises InputError for what strands and points do not have."""
+        if self.bending is not None or self.rows or self.mean:
             raise InputError(
-                "strands and points are not drawn through a lens; leave the lens of the cameras out"
+                "strands and points are not drawn through a lens, by rows or as the mean of views; give plain"
+                " cameras"
             )
 
 
@@ -169,7 +175,8 @@ def seen_by(cameras: Any, size: Size | None, places: np.ndarray | None) -> Seen:
         places = places.reshape(-1, 3)
         cameras = frame(places.min(0), places.max(0), size or (256, 256))
     if isinstance(cameras, Views):
-        single, bending = cameras.matrices.batch == 1, None
+        given, bending = cameras.matrices, None
+        single = given.batch == 1 if isinstance(given, Variable) else np.ndim(given) == 2
         if cameras.lens:
             k = cameras.intrinsics
             if k is None or (size is not None and size != tuple(cameras.size)):
@@ -180,7 +187,8 @@ def seen_by(cameras: Any, size: Size | None, places: np.ndarray | None) -> Seen:
                 else np.reshape(k, (1, 3, 3))
             )
             bending = Bending.of([cameras.lens], start, cameras.size, k)
-        return Seen(cameras.matrices, size or cameras.size, single, bending)
+        single = single or cameras.mean
+        return Seen(given, size or cameras.size, single, bending, mean=cameras.mean, rows=cameras.rows)
     if isinstance(cameras, Poses):
         return Seen(cameras.matrices, size or cameras.cameras.size, False, cameras.bending)
     if isinstance(cameras, (Variable, np.ndarray)):

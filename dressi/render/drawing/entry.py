@@ -13,6 +13,7 @@ from ...ad import functional as F
 from ...ad.graph import Variable, traversal
 from ...ad.graph.types import FLOAT, MAT3, MAT4, Size
 from ...ad.ops.pixel.constant import Like
+from ...ad.transform.gradient import total
 from ...errors import InputError, did_you_mean
 from ..cameras.lens import Lens, through_lens
 from ..cameras.views import Seen, seen_by
@@ -77,8 +78,8 @@ def render(
     mesh: a ``Mesh``, a ``Scene`` of several with a material and a place each, a pair (positions, faces), a
     ``Geometry``, strands or points, or a list of meshes. A pair has no surface: its colours, uvs, texture and
     material are arguments. Those of a scene belong to its nodes.
-    cameras: a ``Camera``, ``Cameras`` or a list of them, ``Poses``, ``Views`` (``camera.with_view``), or
-    matrices from the world to Vulkan's clip space, (4, 4), (N, 4, 4) or MAT4 1x1 with N tiles, with a
+    cameras: a ``Camera``, ``Cameras`` or a list of them, ``Poses``, ``Views`` (``camera.with_view``, ``exposure``,
+    ``rolling_shutter``), or matrices from the world to Vulkan's clip space, (4, 4), (N, 4, 4) or MAT4 1x1 with N tiles, with a
     ``size``. Left out: a view that frames the mesh.  size: (W, H) in pixels, that of the cameras by default.
     positions: (V, 3), (N, V, 3) or a VEC3 list, instead of the mesh's.  to_world: a rigid or affine motion of
     the mesh, or of a scene as a whole, (4, 4), (N, 4, 4) or MAT4.
@@ -168,13 +169,13 @@ def render(
     if places is not None:
         given["places"] = numbers_list(places)
     tiles = check_batches(given)
-    if seen.bending is None:
+    if seen.bending is None and not seen.rows:
         check_in_view(matrices, scene.vertices, scene.name)
     of_surfaces = tuple(numbers.tolist()) if fibres else ()
     make = Maker(
         scene.recipe, seen.size, samples, DRAWABLE[form], cull, bool(smooth), shader, tuple(sorted(options.items())),
         lights, filter, transparency, tuple(fibres), of_surfaces,
-        lens=None if seen.bending is None else seen.bending.kind,
+        lens=None if seen.bending is None else seen.bending.kind, mean=seen.mean,
     )  # fmt: skip
     known = [*given.values(), *options.values()]
     if any(isinstance(value, Variable) for value in known) or any(one.variables for one in fibres):
@@ -191,7 +192,12 @@ def render(
     topology = values["faces"].array.tobytes() if DRAWABLE[form].draws_edges else b""
     topology += b"" if places is None else places.tobytes()
     layers = transparency if scene.recipe.transparent and isinstance(transparency, int) else 0
-    return Pixels(Recipe((make, topology), values, make), seen.single and tiles == 1, tuple(outputs), layers)
+    return Pixels(
+        Recipe((make, topology), values, make),
+        seen.single and (tiles == 1 or seen.mean),
+        tuple(outputs),
+        layers,
+    )
 
 
 def _scene(mesh: Any, overrides: Mapping[str, Any], material: Any) -> Scene:
@@ -251,15 +257,14 @@ class Maker:
     apart: int = 1
     """How many samples of a pixel are drawn one after the other (``Look.samples``)."""
     lens: type[Lens] | None = None
+    mean: bool = False
+    """Whether the views are one picture, their mean."""
 
     def __call__(self, parts: Mapping[str, Variable]) -> Picture:
         scene, matrices = self.scene, parts["cameras"]
         position = scene.position(parts)
         clip = F.matmul(matrices, images.tiled(F.vec4(position, 1.0), matrices.batch))
-        if self.lens is not None:
-            prefix = len(COEFFICIENT)
-            lens = self.lens(**{k[prefix:]: x for k, x in parts.items() if k.startswith(COEFFICIENT)})
-            clip = through_lens(lens, clip, matrices, parts["intrinsics"], parts["limit"], self.size)
+        clip = self._by_rows(position, clip, parts)
         opaque_faces = scene.opaque_faces if scene.transparent else None
         through = (lambda s: _transmittance(looks, s)) if scene.transparent else None
         fibres = transmitted(self.fibres) if self.fibres else None
@@ -297,9 +302,42 @@ class Maker:
         background, radius = parts.get("background"), parts.get("radius")
         form = self.form.with_options(dict(self.options))
         picture = Picture(
-            view, looks, self.size, self.samples, background, self.shader, radius, form, draw, pick
+            view,
+            looks,
+            self.size,
+            self.samples,
+            background,
+            self.shader,
+            radius,
+            form,
+            draw,
+            pick,
+            mean=self.mean,
         )
         return with_fibres(picture, self.fibres, np.array(self.numbers), lights) if self.fibres else picture
+
+    def _by_rows(self, position: Variable, clip: Variable, parts: Mapping[str, Variable]) -> Variable:
+        """Clip positions behind the lens, at the poses of the rows that vertices are seen in."""
+        rows = [parts[f"{ROW}{k}"] for k in range(sum(name.startswith(ROW) for name in parts))]
+        bent = self._bent(clip, parts)
+        if not rows:
+            return bent
+        places = [F.matmul(row, images.tiled(F.vec4(position, 1.0), row.batch)) for row in rows]
+        for _ in range(ROW_STEPS):
+            front = F.greater(bent.w, 1e-6)
+            row = F.select(front, bent.y / F.select(front, bent.w, 1.0), 0.0) * 0.5 + 0.5
+            at = F.clamp(row, 0.0, 1.0) * float(len(rows) - 1)
+            shares = [F.maximum(1.0 - F.abs(at - float(k)), 0.0) for k in range(len(rows))]
+            bent = self._bent(total([p * share for p, share in zip(places, shares, strict=True)]), parts)
+        return bent
+
+    def _bent(self, clip: Variable, parts: Mapping[str, Variable]) -> Variable:
+        """Clip positions behind the lens."""
+        if self.lens is None:
+            return clip
+        values = {k.removeprefix(COEFFICIENT): x for k, x in parts.items() if k.startswith(COEFFICIENT)}
+        given = parts["cameras"], parts["intrinsics"], parts["limit"]
+        return through_lens(self.lens(**values), clip, *given, self.size)
 
 
 def _transmittance(looks: Sequence[Look], surface: Surface) -> Variable:
@@ -316,13 +354,16 @@ def _transmittance(looks: Sequence[Look], surface: Surface) -> Variable:
     return total
 
 
-COEFFICIENT = "lens "
-"""Before the names of the coefficients of a lens, as parts of a picture."""
+COEFFICIENT, ROW = "lens ", "row "
+"""Before the names of the coefficients of a lens, and the numbers of rows, as parts of a picture."""
+ROW_STEPS = 4
+"""To find the row of a vertex: each leaves the share of the picture's height by which it moves meanwhile."""
 
 
 def lens_given(seen: Seen) -> dict[str, Given]:
-    """The lens of the views, and the near planes of parallel projections."""
+    """The lens of the views, matrices of their rows, and near planes of parallel projections."""
     given = {} if seen.near is None else {"near": images.per_view("near", FLOAT, seen.near)}
+    given |= {f"{ROW}{k}": images.per_view("rows", MAT4, row) for k, row in enumerate(seen.rows)}
     if seen.bending is None:
         return given
     _, values, k, limit = seen.bending

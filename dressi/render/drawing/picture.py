@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -62,6 +62,8 @@ class Picture(OfVariables, Figures):
     draw: Callable[[Size], Silhouette]
     pick: Callable[[Variable], Picked]
     """Gives the owners of the faces in an image of faces of the view, INT."""
+    mean: bool = field(default=False, kw_only=True)
+    """Whether colour and mask are the means of all tiles; other images have one tile a view."""
 
     @property
     def form(self) -> str:
@@ -77,7 +79,8 @@ class Picture(OfVariables, Figures):
         return self._drawn if self.samples == 1 else self.draw(self.size)
 
     def _shown(self, image: Variable) -> Variable:
-        return F.resize(image, self.size, "area")
+        shown = F.resize(image, self.size, "area")
+        return F.mean(shown, "n") if self.mean else shown
 
     @cached_property
     def mask(self) -> Variable:
