@@ -13,9 +13,11 @@ from ..graph import Domain, Variable
 from ..graph.program import Procedure, Program
 from ..graph.traversal import leaves, topological_order
 from ..graph.types import FLOAT, INT
-from ..loops.loop import longest_loop, with_checkpoints
+from ..loops.loop import has_loops, longest_loop, with_checkpoints
 from ..optim.constraints import Bounds, Constraints
+from ..optim.lbfgs import LBFGS
 from ..optim.optimizer import Clock, Optimizer, names, owner
+from ..optim.wrappers import Until
 from ..transform.gradient import depending, gradient
 from ..transform.simplify import simplify
 from .energy import Energy, Residual
@@ -31,7 +33,7 @@ class Objective:
         self.loss: Variable | None = None
         self.energy: Energy | None = None  # of which the loss is the cost
         self.record = True
-        self.optimizer: Optimizer | LeastSquares | None = None
+        self.optimizer: Optimizer | LeastSquares | LBFGS | None = None
         self.parameters: list[Variable] = []
         self.constraints = Constraints([])
         self.frozen: set[Variable] = set()
@@ -61,7 +63,7 @@ class Objective:
 
     def set_optimizer(
         self,
-        optimizer: Optimizer | LeastSquares | None,
+        optimizer: Optimizer | LeastSquares | LBFGS | None,
         parameters: Sequence[Variable],
         keep_state: bool,
         bounds: Bounds | None = None,
@@ -76,7 +78,7 @@ class Objective:
             self.optimizer, self.parameters, self.state, self.frozen = None, [], {}, set()
             self.constraints = Constraints([])
             return
-        if not isinstance(optimizer, Optimizer | LeastSquares):
+        if not isinstance(optimizer, Optimizer | LeastSquares | LBFGS):
             raise GraphError(
                 f"the optimizer is made by adam(rate), sgd(rate), GaussNewton(), ..., not {optimizer!r}"
             )
@@ -91,7 +93,7 @@ class Objective:
         if len(set(parameters)) < len(parameters):
             raise GraphError("a parameter is given twice; give each once")
         constraints = Constraints(parameters, bounds, fixed, manifolds)
-        if isinstance(optimizer, LeastSquares):
+        if isinstance(optimizer, LeastSquares | LBFGS):
             state = optimizer.states(parameters, constraints)
         else:
             state = optimizer.states([u for p in parameters for u in constraints.unknowns[p]])
@@ -155,18 +157,29 @@ class Objective:
         return simplify(program)
 
     def procedure(self) -> Procedure | None:
-        """The Programs of a step of a least-squares solver, simplified; None with any other optimizer."""
-        if not isinstance(self.optimizer, LeastSquares):
+        """The Programs of a step of a least-squares solver or L-BFGS, simplified; None with other optimizers."""
+        optimizer, loss, energy = self.optimizer, self.loss, self.energy
+        if not isinstance(optimizer, LeastSquares | LBFGS | Until):
             return None
-        if self.energy is None:
-            kind = type(self.optimizer).__name__
+        kind = type(optimizer).__name__
+        if loss is None:
+            raise GraphError("an optimizer needs a loss; call set_loss first")
+        if energy is None and isinstance(optimizer, LeastSquares):
             raise GraphError(f"{kind} minimises residuals; give set_loss a list of them, [r1, w * r2, ...]")
+        if has_loops(self.program()) and not isinstance(optimizer, LeastSquares):
+            raise GraphError(f"{kind} takes no loss with F.loop; take adam(rate), and look at ad.losses()")
+        if isinstance(optimizer, Until):
+            return optimizer.procedure(
+                loss, self.state, [*self._recording(loss), *self._moves(optimizer, loss)]
+            )
         moving = [p for p in self.parameters if p not in self.frozen]
         if not moving:
             raise GraphError("all unknowns are frozen; release one of them before the next step")
-        return self.optimizer.procedure(
-            self.energy, self.parameters, moving, self.state, self._recording(self.loss), self.constraints
-        )
+        rest = self.parameters, moving, self.state, self._recording(loss), self.constraints
+        if isinstance(optimizer, LBFGS):
+            return optimizer.procedure(loss, *rest)
+        assert energy is not None  # refused above
+        return optimizer.procedure(energy, *rest)
 
     def _recording(self, loss: Variable | None) -> list[tuple[Variable, Variable]]:
         """Updates that write the loss into the history."""

@@ -37,6 +37,7 @@ RUNNING, COST, STOPPED = "running", "cost", "stopped"
 REASONS = {
     1: "function tolerance: the last step changed the cost by less than {function_tolerance:g} of it",
     2: "no step lowers the cost any more",
+    3: "the loss has not fallen by {function_tolerance:g} of itself in {patience} steps",
 }
 """Why a problem ended, by the number that the state ``stopped`` holds."""
 

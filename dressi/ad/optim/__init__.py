@@ -7,7 +7,7 @@ nothing between steps. Each has a name, such as ``"<parameter>.adam_m"``, and ``
 name. Examples run after ``import numpy as np`` and ``from dressi import *``.
 
 Optimizers for ``DressiAD.set_optimizer`` are ``adam``, ``adam_uniform``, ``adamw``, ``amsgrad``,
-``per_parameter`` and ``sgd``; the others are parts, of which ``chain`` makes an optimizer. ``clock``,
+``per_parameter``, ``sgd`` and ``LBFGS``; ``accumulate`` and ``until`` go around one; the others are parts, of which ``chain`` makes an optimizer. ``clock``,
 ``Clocked`` and ``rate_at`` are for losses that depend on the step; ``Optimizer`` and ``Stateless`` for your
 own.
 
@@ -20,6 +20,8 @@ The names by file of ``dressi/ad``:
 
 # ruff: noqa: F403, I001
 from .optimizer import *
+from .lbfgs import *
+from .wrappers import *
 from .schedules import *
 
 from ..graph.names import gather as _gather

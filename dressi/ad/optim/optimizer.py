@@ -60,6 +60,9 @@ class Optimizer(ABC):
     4.75
     """
 
+    outermost = False
+    """Whether it is no part of another optimizer."""
+
     @abstractmethod
     def init(self, parameters: Sequence[Variable]) -> State:
         """New state leaves by name, "<parameter>.<state>", the state one word; without the step counter."""
@@ -162,7 +165,7 @@ class Chain(Optimizer):
     """Parts of an optimizer applied one after the other; see ``chain``."""
 
     def __init__(self, *parts: Optimizer):
-        _check_parts(parts)
+        check_parts(parts)
         self.parts = parts
 
     def init(self, parameters: Sequence[Variable]) -> State:
@@ -179,12 +182,17 @@ class Chain(Optimizer):
         return list(gradients), new
 
 
-def _check_parts(parts: Iterable[Any]) -> None:
+def check_parts(parts: Iterable[Any]) -> None:
+    """Raises GraphError unless all are parts of an optimizer."""
     for part in parts:
         if not isinstance(part, Optimizer):
             raise GraphError(
                 f"a part of an optimizer is made by adam(rate), sgd(rate), ..., not {part!r}; a least-squares"
                 " solver moves all unknowns together and stands alone, GaussNewton(counter=step)"
+            )
+        if part.outermost:
+            raise GraphError(
+                "optim.until stands around all other parts, until(chain(...)) or until(Clocked(...))"
             )
 
 
@@ -253,7 +261,7 @@ class Clocked(Optimizer):
     """
 
     def __init__(self, optimizer: Optimizer, counter: Variable):
-        _check_parts([optimizer])
+        check_parts([optimizer])
         check_clock(counter)
         self.optimizer, self.counter = optimizer, counter
 
@@ -271,7 +279,7 @@ class PerParameter(Optimizer):
     """A different optimizer for each parameter; all count the same step."""
 
     def __init__(self, optimizers: Mapping[Variable, Optimizer], default: Optimizer | None = None):
-        _check_parts([*optimizers.values(), *([] if default is None else [default])])
+        check_parts([*optimizers.values(), *([] if default is None else [default])])
         self.optimizers, self.default = dict(optimizers), default
 
     def _groups(self, parameters: Sequence[Variable]) -> list[tuple[Optimizer, list[int]]]:

@@ -19,6 +19,7 @@ from ...ad.least_squares.energy import Energy, Residual
 from ...ad.least_squares.objective import Objective
 from ...ad.least_squares.solver import LeastSquares
 from ...ad.optim.constraints import Bounds
+from ...ad.optim.lbfgs import LBFGS
 from ...ad.optim.optimizer import Optimizer
 from ...config import config
 from ...errors import DeviceError, GraphError, InputError
@@ -108,7 +109,7 @@ class DressiAD:
 
     def set_optimizer(
         self,
-        optimizer: Optimizer | LeastSquares | None,
+        optimizer: Optimizer | LeastSquares | LBFGS | None,
         parameters: Sequence[Variable] = (),
         *,
         keep_state: bool = False,
@@ -130,11 +131,11 @@ class DressiAD:
 
         >>> x = Variable.of([0.5, 0.5, 0.5, 0.5, 0.5], name="x")
         >>> with DressiAD() as ad:
-        ...     ad.set_loss([x - Variable.of([0.0, 0.2, 0.7, 1.0, 3.0])])
-        ...     ad.set_optimizer(LevenbergMarquardt(), [x], bounds={x: (0.1, 1.0)}, fixed={x: [0, 0, 1, 0, 0]})
+        ...     ad.set_loss([x - Variable.of([0.0, 0.5, 0.7, 1.0, 3.0])])
+        ...     ad.set_optimizer(LevenbergMarquardt(), [x], bounds={x: (0.25, 1.0)}, fixed={x: [0, 0, 1, 0, 0]})
         ...     ad.step(20)
         ...     ad.recv(x).round(3).tolist(), ad.stopped()[:18]
-        ([0.1, 0.2, 0.5, 1.0, 1.0], 'function tolerance')
+        ([0.25, 0.5, 0.5, 1.0, 1.0], 'function tolerance')
         """
         self._objective.set_optimizer(optimizer, parameters, keep_state, bounds, fixed, manifolds)
         self._forget()
@@ -353,7 +354,7 @@ class DressiAD:
         return self._runner.losses()
 
     def stopped(self) -> str | None:
-        """Why a least-squares solver has ended, in words; None while it, or one of its problems, goes on."""
+        """Why a least-squares solver, L-BFGS or ``optim.until`` has ended, in words; None while it, or one of its problems, goes on."""
         self._check_open()
         return self._runner.stopped()
 

@@ -16,7 +16,7 @@ from ...ad.least_squares.linear.conjugate_gradient import OUTCOME
 from ...ad.least_squares.linear.diagonal import diagonal
 from ...ad.least_squares.linear.vectors import Jacobian
 from ...ad.least_squares.objective import HISTORY, Objective
-from ...ad.least_squares.solver import REASONS, RUNNING, STOPPED, LeastSquares
+from ...ad.least_squares.solver import REASONS, RUNNING, STOPPED
 from ...ad.ops.pixel.compare import Select
 from ...ad.transform.simplify import verify
 from ...config import config
@@ -110,7 +110,7 @@ class Runner:
     def stopped(self) -> str | None:
         """The reasons why the problems of a least-squares solver ended; None while one goes on."""
         solver, state = self._objective.optimizer, self._objective.state
-        if not isinstance(solver, LeastSquares) or not self._began:
+        if solver is None or STOPPED not in state:
             return None
         running, codes = (r.result() for r in self._evaluations.read([state[RUNNING], state[STOPPED]]))
         if running.any():
@@ -242,9 +242,16 @@ SMALLEST = 1e-30  # a cost below this may be zero only because squares are too s
 def check_start(objective: Objective, evaluations: Evaluations) -> None:
     """Raises InputError that names a residual and texel that are infinite or NaN at the present unknowns."""
     energy, loss = objective.energy, objective.loss
-    if energy is None or loss is None:
+    if loss is None:
         return
     (cost,) = (r.result() for r in evaluations.read([loss]))
+    if energy is None:
+        if not np.isfinite(cost).all():
+            raise InputError(
+                f"the loss is {cost.item()} where the optimisation starts; ad.evaluate of what it is made of shows"
+                " where from"
+            )
+        return
     if np.isfinite(cost).all():
         # A cost may be zero although residuals are not.
         for k, residual in enumerate(energy.residuals if cost.item() < SMALLEST else ()):

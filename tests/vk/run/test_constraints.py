@@ -20,6 +20,7 @@ from dressi import (
     Variable,
     adam,
     least_squares,
+    optim,
 )
 from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.optim.manifolds import MANIFOLDS
@@ -249,3 +250,67 @@ def test_vectors_computed_from_numbers_and_looked_up_have_their_diagonal():
         least_squares.diagonal([F.lookup(table, Variable.of([0, 1, 1, 3, 4, 4]))], [x]).values
     )
     assert_allclose(found.ravel(), [9, 42, 0, 69, 210])
+
+
+@pytest.mark.parametrize("bound", [None, 0.5])
+@pytest.mark.every_driver
+def test_lbfgs_finds_the_minimum_of_rosenbrock(device, bound):
+    x = Variable.of(np.full((10, 2), (-1.2, 1.0)), name="x")
+    loss = F.sum(100.0 * F.square(x.y - F.square(x.x)) + F.square(1.0 - x.x))
+    with DressiAD(device) as ad:
+        ad.set_loss(loss)
+        ad.set_optimizer(optim.LBFGS(), [x], bounds={x: (None, (bound or 9.0, 9.0))})
+        ad.step(80)
+        assert_allclose(ad.recv(x), np.full((10, 2), (bound or 1.0, (bound or 1.0) ** 2)), atol=2e-3)
+        costs = [*ad.losses()]
+        assert len(costs) < 60 and costs == sorted(costs, reverse=True)
+        assert "function tolerance" in ad.stopped()
+        ad.send(x, np.full((10, 2), (-1.2, 1.0)))
+        ad.step()
+        assert ad.stopped() is None and len(ad.losses()) == len(costs) + 1
+
+
+def test_sums_of_gradients_are_those_of_all_views(device):
+    """Two views in turns, added up and clipped together, are one step of both."""
+    data, found = np.array([[1.0, 4.0, 2.0, 0.0, 1.0], [3.0, 1.0, 0.0, 5.0, 2.0]]), []
+    for every in (1, 2):
+        x, y, step = Variable.of(np.zeros(5), name="x"), Variable.of(0.0, name="y"), optim.clock()
+        part = optim.chain(optim.clip_by_norm(3.0), optim.scale_by_adam(), optim.scale(-0.1))
+        rows = [F.sum(F.square(x + y - Variable.of(row))) for row in data]
+        second = F.to_float(step % 2)
+        loss = F.mix(rows[0], rows[1], second) if every == 2 else 0.5 * (rows[0] + rows[1])
+        with DressiAD(device) as ad:
+            ad.set_loss(loss)
+            ad.set_optimizer(optim.Clocked(optim.accumulate(part, every), step), [x, y])
+            ad.step(10 * every)
+            found.append(np.append(ad.recv(x), ad.recv(y)))
+    assert_allclose(found[1], found[0], atol=1e-5)
+
+
+def test_an_optimizer_ends_when_the_loss_falls_no_more(device):
+    x, goal = Variable.of(5.0, name="x"), Variable.of(0.0, name="goal")
+    with DressiAD(device) as ad:
+        ad.set_loss(F.square(x - goal) + 1.0)
+        ad.set_optimizer(optim.until(optim.sgd(0.25), 1e-4, 3), [x])
+        ad.step(3)
+        assert ad.stopped() is None
+        ad.step(200)
+        steps, values = len(ad.losses()), ad.recv(x)
+        assert steps < 20 and "has not fallen by 0.0001 of itself in 3 steps" in ad.stopped()
+        assert ad.state()["step"].item() == steps
+        ad.step(5)
+        assert len(ad.losses()) == steps and ad.recv(x) == values
+        with pytest.raises(GraphError, match="until stands around"):
+            optim.accumulate(optim.until(optim.sgd(0.25)), 2)
+        ad.send(goal, 2.0)
+        ad.step(30)
+        assert_allclose(ad.recv(x), 2.0, atol=1e-2)
+
+
+def test_a_loss_that_is_no_number_is_said(device):
+    x = Variable.of(np.nan, name="x")
+    with (
+        optimising(device, F.square(x), optim.LBFGS(), [x]) as ad,
+        pytest.raises(InputError, match="the loss is nan"),
+    ):
+        ad.step()
