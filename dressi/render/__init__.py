@@ -25,8 +25,8 @@ strands, lines and points, with exact areas in pixels
     load_strands, save_strands, wireframe
 
 cameras: views, and cameras around an object
-    Camera, Cameras, FisheyeLens, Lens, Poses, Views, exposure, frame, look_at, orbit, poses, ring,
-    rolling_shutter, sample_times
+    Camera, Cameras, FisheyeLens, Lens, Poses, Views, exposure, frame, look_at, orbit, poses, resampled,
+    ring, rolling_shutter, sample_times, surround
 
 rotations: of arrays and Variables; quaternions are (w, x, y, z)
     axis_angle_to_matrix, axis_angle_to_quaternion, exp_so3, log_so3, matrix_to_axis_angle,
@@ -101,6 +101,7 @@ if TYPE_CHECKING:
         view_to_pytorch3d,
     )
     from .cameras.lens import FisheyeLens, Lens
+    from .cameras.panorama import resampled, surround
     from .cameras.pose import Poses, poses
     from .cameras.rigid import (
         axis_angle_to_matrix,
@@ -195,7 +196,7 @@ if TYPE_CHECKING:
 
 _MODULES = (
     "core.lists", "cameras", "cameras.views", "cameras.camera", "cameras.lens", "cameras.shutter",
-    "cameras.conventions", "cameras.pose", "cameras.rigid", "mesh", "drawing.entry", "core.materials",
+    "cameras.panorama", "cameras.conventions", "cameras.pose", "cameras.rigid", "mesh", "drawing.entry", "core.materials",
     "drawing.picture", "drawing.pixels", "drawing.point", "forms.edges.edge_list",
     "forms.hard_soft_ras", "forms.soft_target", "scene.geometry", "scene.morph", "scene.scene",
     "scene.skin", "shading.area", "shading.bsdf", "shading.environment", "shading.harmonics",
@@ -227,13 +228,14 @@ __all__ = [
     "multiscale_structural_similarity", "normal_consistency", "orbit", "outside_distance", "perceptual",
     "poses", "primitives", "projection_from_fov", "projection_matrix", "psnr", "pyramid",
     "quaternion_conjugate", "quaternion_multiply", "quaternion_rotate", "quaternion_to_axis_angle",
-    "quaternion_to_matrix", "rasterize_hard", "render", "render_turntable", "rigid", "ring",
-    "rolling_shutter", "rotation_6d_to_matrix", "rotation_and_translation", "sample_times", "save_mesh",
-    "save_scene", "save_strands", "shift_principal", "soft_target", "spread", "srgb_to_linear", "ssim",
-    "structural_similarity", "studio", "surface_samples", "texture_colour", "texture_uv", "to_clip",
-    "transform", "unlit", "vertex_normals", "view_from_colmap", "view_from_nerf", "view_from_opencv",
-    "view_from_opengl", "view_from_pytorch3d", "view_to_colmap", "view_to_nerf", "view_to_opencv",
-    "view_to_opengl", "view_to_pytorch3d", "wireframe", "with_margin", "wxyz_to_xyzw", "xyzw_to_wxyz",
+    "quaternion_to_matrix", "rasterize_hard", "render", "render_turntable", "resampled", "rigid",
+    "ring", "rolling_shutter", "rotation_6d_to_matrix", "rotation_and_translation", "sample_times",
+    "save_mesh", "save_scene", "save_strands", "shift_principal", "soft_target", "spread",
+    "srgb_to_linear", "ssim", "structural_similarity", "studio", "surface_samples", "surround",
+    "texture_colour", "texture_uv", "to_clip", "transform", "unlit", "vertex_normals",
+    "view_from_colmap", "view_from_nerf", "view_from_opencv", "view_from_opengl", "view_from_pytorch3d",
+    "view_to_colmap", "view_to_nerf", "view_to_opencv", "view_to_opengl", "view_to_pytorch3d",
+    "wireframe", "with_margin", "wxyz_to_xyzw", "xyzw_to_wxyz",
 ]  # fmt: skip
 
 

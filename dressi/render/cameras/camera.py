@@ -20,7 +20,7 @@ from ...ad.graph import Variable
 from ...ad.graph.types import FLOAT, MAT3, VEC2, Size, size_of
 from ...errors import GraphError, InputError
 from .conventions import check_affine
-from .lens import PINHOLE, Bending, Lens
+from .lens import PINHOLE, Bending, EquirectangularLens, Lens
 from .rigid import arrays_too, look_at
 
 
@@ -141,6 +141,28 @@ class Camera:
         rotation, translation = look_at(eye, target, up)
         k = intrinsics([size[1] / height] * 2, [size[0] / 2, size[1] / 2])
         return cls(k, rotation, translation, size, near, far, name, parallel=True)
+
+    @classmethod
+    def equirectangular(
+        cls,
+        size: tuple[int, int],
+        eye: Sequence[float] | np.ndarray,
+        target: Sequence[float] | np.ndarray,
+        *,
+        up: Sequence[float] | np.ndarray = (0.0, 1.0, 0.0),
+        near: float = 0.01,
+        far: float = 100.0,
+        name: str = "camera",
+    ) -> Camera:
+        """A panorama of all directions with `target` in its middle, for ``resampled``.
+
+        >>> Camera.equirectangular((64, 32), (0, 0, 5), (0, 0, 0)).project(np.array([5.0, 0, 5]))[0].round(6).tolist()
+        [48.0, 16.0]
+        """
+        size = _size(name, size)
+        k = intrinsics([size[0] / (2 * pi), size[1] / pi], [size[0] / 2, size[1] / 2])
+        rotation, translation = look_at(eye, target, up)
+        return cls(k, rotation, translation, size, near, far, name, EquirectangularLens())
 
     @property
     def center(self) -> np.ndarray:

@@ -326,6 +326,11 @@ class Bending(NamedTuple):
         kinds = {type(lens) for lens in lenses}
         if len(kinds) > 1:
             raise InputError("the views of a picture have one kind of lens; draw fisheyes apart from others")
+        if EquirectangularLens in kinds:
+            raise InputError(
+                "a panorama is not drawn by moving vertices, for its border cuts faces: draw surround(eye, size) and"
+                " resample its pictures for the camera"
+            )
         values: dict[str, Any] = {}
         for name in sorted({name for lens in lenses for name in lens.coefficients}):
             own = [getattr(lens, name) for lens in lenses]
@@ -352,6 +357,38 @@ def through_lens(
     slope = F.length(F.column(rows, 2).xyz) / F.length(F.column(rows, 3).xyz)
     place = F.matmul(frame, bent)
     return F.vec4(place.xy, clip.z + slope * (far - clip.w), place.z)
+
+
+@dataclass(frozen=True)
+class EquirectangularLens(Lens):
+    """A whole panorama: u is the angle to the right of the axis, v the angle below the horizon, in radians.
+    ``Camera.equirectangular`` has its K. It has no coefficients.
+
+    >>> EquirectangularLens().seen(np.array([1.0, 0.0, 1.0])).round(4).tolist()
+    [0.7854, 0.0]
+    """
+
+    bent: ClassVar[bool] = True
+    model: ClassVar[str] = "EQUIRECTANGULAR"
+
+    def __post_init__(self) -> None:
+        if self.coefficients:
+            raise InputError(f"a panorama has no coefficients, not {', '.join(self.coefficients)}")
+
+    def seen(self, points: np.ndarray) -> np.ndarray:
+        x, y, z = np.moveaxis(np.asarray(points, np.float64), -1, 0)
+        return np.stack([np.arctan2(x, z), np.arctan2(y, np.hypot(x, z))], axis=-1)
+
+    def directions(self, seen: np.ndarray) -> np.ndarray:
+        """(..., 3) unit directions."""
+        u, v = np.moveaxis(np.asarray(seen, np.float64), -1, 0)
+        return np.stack([np.cos(v) * np.sin(u), np.sin(v), np.cos(v) * np.cos(u)], axis=-1)
+
+    def fold(self, intrinsics: np.ndarray, size: Size) -> str:
+        return ""
+
+    def limit(self, intrinsics: np.ndarray, size: Size) -> float:
+        return np.pi
 
 
 PINHOLE = Lens()

@@ -10,7 +10,7 @@ from dressi import F, InputError, Variable, gradient
 from dressi.ad.check import check_gradient
 from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.types import FLOAT, MAT3, MAT4, VEC3
-from dressi.render import Node, Scene, load_scene, poses, primitives, render, save_scene
+from dressi.render import Node, Scene, load_scene, poses, primitives, render, resampled, save_scene, surround
 from dressi.render.cameras.camera import Camera, Cameras, Views
 from dressi.render.cameras.lens import FisheyeLens, Lens, through_lens
 
@@ -184,3 +184,32 @@ def test_gltf_keeps_parallel_projections(tmp_path):
     again = load_scene(tmp_path / "a.glb").cameras["a"].resized((32, 16))
     assert again.parallel
     assert_allclose(again.world_to_clip, camera.world_to_clip, atol=1e-6)
+
+
+@pytest.mark.parametrize("lens", [None, FisheyeLens(k1=-0.02)])
+def test_panoramas_and_half_turns_are_resampled_from_views_around(lens):
+    """Against rays, poles and the border of the panorama included, where a ball around the camera is coloured
+    by direction."""
+    eye = np.array([0.1, 0.2, -0.1])
+    camera = Camera.equirectangular((64, 32), eye, (1.0, 0.5, 0.3))
+    if lens:
+        k = np.array([[15.0, 0, 24], [0, 15, 24], [0, 0, 1]])
+        camera = Camera(k, camera.rotation, camera.translation, (48, 48), lens=lens)
+    sides = surround(eye, 32)
+    ball = primitives.icosphere(5, radius=3.0)
+    found = resampled(render(ball, sides, outputs=("point", "colour")).point, sides, camera)
+    _, rays = camera.rays()
+    rays = rays / np.linalg.norm(rays, axis=-1, keepdims=True)
+    along = rays @ eye
+    expected = eye + rays * (np.sqrt(along**2 - eye @ eye + 9) - along)[..., None]
+    assert_allclose(found, expected, atol=0.02)
+    seen, _ = camera.project(eye + 2 * rays)
+    y, x = np.mgrid[: camera.size[1], : camera.size[0]] + 0.5
+    assert_allclose(seen, np.stack([x, y], -1), atol=1e-9)
+    image = Variable.of(np.random.default_rng(0).uniform(size=(6, 32, 32)), FLOAT, batched=True)
+    assert check_gradient(resampled(image, sides, camera), [image]) < 1e-5
+    with pytest.raises(InputError, match="at the same place, not 1 away"):
+        resampled(image, surround(eye + (1, 0, 0), 32), camera)
+    if lens is None:
+        with pytest.raises(InputError, match="resample its pictures"):
+            render(ball, camera)
