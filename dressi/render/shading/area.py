@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 
 import numpy as np
@@ -21,11 +21,18 @@ from ...ad.graph.types import VEC2, VEC3, VEC4
 from ...ad.ops.pixel.constant import Like
 from ...errors import InputError
 from .bsdf.albedo import looked_up
-from .bsdf.microfacet import DIELECTRIC, alpha_of, axes, passed, seen_from_above
+from .bsdf.microfacet import DIELECTRIC, alpha_of, axes, ggx, passed, schlick, seen_from_above, smith
 from .lights import Fragment, LightSource
 
 LEAST_COSINE = 0.01
 """The smallest cosine to the eye in the table."""
+NODES, PARTS = np.polynomial.legendre.leggauss(4)
+POINTS = [
+    (float(s), float(t), float(p * q))
+    for s, p in zip(NODES, PARTS, strict=True)
+    for t, q in zip(NODES, PARTS, strict=True)
+]
+"""Places along both sides and weights, whose sum is the area over the cross product of the sides: Gauss-Legendre."""
 Edges = Sequence[tuple[Variable, Variable]]
 """Edges of a convex polygon from corner to corner, VEC3 from the surface point. Some may have no length."""
 
@@ -35,8 +42,9 @@ class RectangleLight(LightSource):
     """A rectangle that shines evenly from its front, on any surface. It casts no shadows.
 
     Diffuse light is exact for Lambert's law; that of a glTF dielectric takes off what is mirrored in the
-    mean direction. Lobes of GGX are linearly transformed cosines, within 1.2 % of the largest value of a
-    picture up to roughness 0.3 (2 % at 0.1), and within 6 % on a sphere and 10 % on a plane above.
+    mean direction. Lobes of GGX are linearly transformed cosines, and from roughness 0.2 on the rest is a sum
+    over 16 points: metals differ from the integral by less than 1 % of the largest value of a picture (2 % at
+    roughness 0.1), and by up to 3 % near the rectangle.
     Surfaces of one's own sum over 64 directions. Differentiable
     in all fields and in what is lit. The rectangle itself is not drawn. Raises InputError
     for a rectangle without area.
@@ -146,7 +154,29 @@ class Panel:
         edges = [(back(p), back(q)) for p, q in clipped(self.edges, normal)]
         top = F.constant((0.0, 0.0, 1.0))
         share = F.maximum(gathered(clipped(edges, top), top) * self.turn, 0.0)
-        return self.radiance * ((f0 * weight.x + f90 * weight.y) * share), weight.x, weight.y
+        # The rest, the lobe less the cosine, is a sum over few points, where it is smooth: of lobes that are not
+        # narrow, and not close to the rectangle.
+        face, scale = F.cross(self.across, self.up), 1.0 / (a * b * math.pi)
+        places = [(self.offset + self.across * s + self.up * t, part) for s, t, part in POINTS]
+        nearest = reduce(F.minimum, (F.dot(away, away) for away, _ in places))
+        known = F.clamp(roughness * 5.0 - 1.0, 0.0, 1.0)
+        known = known * F.clamp(nearest * 2.0 / F.length(face) - 1.0, 0.0, 1.0)
+        by_f0 = by_f90 = F.constant(0.0)
+        for away, part in places:
+            squared = F.maximum(F.dot(away, away), 1e-12)
+            to_light = away / F.sqrt(squared)
+            n_l, half = F.dot(normal, to_light), F.normalize(to_light + eye)
+            seen = F.abs(F.dot(to_light, face)) / squared * (part * F.greater(n_l, 0.0)) * known
+            w = back(to_light)
+            cosine = F.maximum(w.z, 0.0) * scale / F.square(F.dot(w, w))
+            n_h, v_h = F.clamp(F.dot(normal, half), 0.0, 1.0), F.dot(eye, half)
+            n_l = F.maximum(n_l, LEAST_COSINE)
+            lobe = ggx(n_h, alpha) * smith(n_l, n_v, alpha) * n_l * seen
+            grazing, cosine = schlick(F.constant(0.0), v_h), cosine * seen
+            by_f0 = by_f0 + lobe * (1.0 - grazing) - weight.x * cosine
+            by_f90 = by_f90 + lobe * grazing - weight.y * cosine
+        by_f0, by_f90 = weight.x * share + by_f0, weight.y * share + by_f90
+        return self.radiance * F.maximum(f0 * by_f0 + f90 * by_f90, 0.0), weight.x, weight.y
 
     def blurred(self, direction: Variable, solid_angle: Variable) -> Variable:
         """VEC3: the mean radiance around a direction: of the square of that solid angle around where its ray
