@@ -22,6 +22,7 @@ from ...engines import default_engine
 from ...errors import InputError
 from ...figures import Figures
 from ..layers.peel import MOST
+from ..shading.tone import FLOATS, check_tone, displayed_array
 from ..surface.color import linear_to_srgb
 from .picture import Picture, attribute_leaf
 from .scenes.images import Values
@@ -196,12 +197,26 @@ class Pixels(Figures):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return self.image.astype(dtype or np.float32, copy=bool(copy))
 
-    def save(self, path: str | Path) -> None:
-        """Write ``colour`` as an 8-bit sRGB PNG; several views side by side. Raises InputError."""
-        from ..io.files import write_files
-        from ..io.images import encode_png  # imports PIL
+    def save(
+        self, path: str | Path, tone: str = "srgb", *, stops: float = 0.0, bits: int | None = None
+    ) -> None:
+        """Write ``colour`` as a PNG, TIFF, JPEG, OpenEXR or other image, by the name's ending; several views
+        side by side.
 
-        if Path(path).suffix.lower() != ".png":
-            raise InputError(f"pictures are saved as PNG; name a file that ends in .png, not '{path}'")
+        tone: what is stored (``shading.tone.displayed``): "srgb", "aces" or "reinhard" for displays, "linear"
+        (Rec. 709), "acescg" or "aces2065-1" in .exr and .hdr, "raw".  Left out it is "srgb", in .exr and .hdr
+        "linear".  stops: of exposure.  bits: a channel; 8 or 16, and 16 or 32 in .exr.  Raises InputError:
+        another name, light without an end in a file that ends at 1, and what ``save_image`` refuses.
+        """
+        from ..io.images import image_format, save_image  # imports PIL
+
+        floats = image_format(path).linear is not None
+        tone = "linear" if tone == "srgb" and floats else tone
+        check_tone(tone)
+        if tone in FLOATS and not floats:
+            raise InputError(
+                f"'{path}' ends at 1 and {tone!r} does not; name a file that ends in .exr, or take tone='srgb'"
+            )
         colour = self.colour if self.single else np.concatenate(list(self.colour), axis=1)
-        write_files({Path(path): encode_png(colour)})
+        # Files of floats keep what they are given if it is called linear, the others if it is not.
+        save_image(path, displayed_array(colour, tone, stops), linear=floats, bits=bits or 8)
