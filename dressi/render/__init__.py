@@ -196,7 +196,8 @@ if TYPE_CHECKING:
 
 _MODULES = (
     "core.lists", "cameras", "cameras.views", "cameras.camera", "cameras.lens", "cameras.shutter",
-    "cameras.panorama", "cameras.conventions", "cameras.pose", "cameras.rigid", "mesh", "drawing.entry", "core.materials",
+    "cameras.panorama", "cameras.conventions", "cameras.pose", "cameras.rigid", "mesh", "drawing.entry",
+    "core.materials",
     "drawing.picture", "drawing.pixels", "drawing.point", "forms.edges.edge_list",
     "forms.hard_soft_ras", "forms.soft_target", "scene.geometry", "scene.morph", "scene.scene",
     "scene.skin", "shading.area", "shading.bsdf", "shading.environment", "shading.harmonics",

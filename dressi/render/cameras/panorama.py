@@ -13,6 +13,7 @@ from ...ad.graph.evaluation import evaluate
 from ...ad.graph.types import FLOAT, VEC2, vector_type
 from ...errors import InputError
 from .camera import Camera, Cameras
+from .lens import EquirectangularLens
 from .rigid import look_at
 
 AXES = (((0, 0, -1), (0, 1, 0)), ((1, 0, 0), (0, 1, 0)), ((0, 0, 1), (0, 1, 0)), ((-1, 0, 0), (0, 1, 0)),
@@ -43,12 +44,12 @@ def surround(
     return Cameras(sides)
 
 
-def resampled(image: Image, cameras: Cameras, camera: Camera) -> Image:
-    """What another camera sees, through any lens, of pictures from the same place.
+def resampled(image: Image, cameras: Sequence[Camera], camera: Camera) -> Image:
+    """What another camera sees, through any lens, of pictures from the same place: a panorama of pinhole
+    pictures, or pinhole pictures of a panorama or a fisheye.
 
-    image: a Variable of N tiles or an array (N, H, W[, C]), of ``render(mesh, cameras)``.  cameras: N pinholes.
-    Each pixel is sampled bilinearly where the pinhole shows it that it is nearest to the axis of; 0 where none
-    does. Returns a Variable (W, H) or an array (H, W[, C]). Differentiable in the image. It blurs by a part of
+    image: a Variable of N tiles or an array (N, H, W[, C]), such as of ``render(mesh, cameras)``.  cameras: N.
+    Each pixel is sampled bilinearly in the picture whose axis is nearest; 0 where none shows it. Returns a Variable (W, H) or an array (H, W[, C]). Differentiable in the image. It blurs by a part of
     a pixel of the pinholes: draw them a little finer, a panorama of W pixels from sides of W / 3. Colours of
     a soft outline mix with the background as in any picture; depths and numbers of faces mean nothing here.
     Raises InputError for cameras that are elsewhere.
@@ -57,6 +58,7 @@ def resampled(image: Image, cameras: Cameras, camera: Camera) -> Image:
     >>> resampled(np.ones((6, 16, 16)), sides, Camera.equirectangular((32, 16), (0, 0, 0), (0, 0, -1))).min().item()
     1.0
     """
+    cameras = Cameras(cameras)
     apart = np.abs(cameras.centers - camera.center).max()
     if apart > 1e-6 * (1 + np.abs(camera.center).max()):
         raise InputError(f"pictures are resampled for a camera at the same place, not {apart:.3g} away")
@@ -72,11 +74,14 @@ def resampled(image: Image, cameras: Cameras, camera: Camera) -> Image:
     place, near = [], []
     for one in cameras:
         at, depth = one.project(points)
+        if one.lens.bent:  # which may look behind itself
+            depth = np.ones_like(depth)
         uv = at / one.size
         seen = (depth > 0) & ((uv >= 0) & (uv <= 1)).all(-1) & np.isfinite(rays).all(-1)
         place.append(np.where(seen[..., None], uv, 0.5))
         near.append(np.where(seen, depth, 0.0))
     best = (np.argmax(near, axis=0) == np.arange(len(cameras))[:, None, None]) & (np.array(near) > 0)
     uv = Variable(VEC2, camera.size, len(cameras), data=np.array(place))
-    shown = F.sample(image, uv, "bilinear", "clamp")
+    around = any(isinstance(one.lens, EquirectangularLens) for one in cameras)
+    shown = F.sample(image, uv, "bilinear", ("repeat", "clamp") if around else "clamp")
     return F.sum(shown * Variable(FLOAT, camera.size, len(cameras), data=best.astype(np.float64)), "n")

@@ -151,8 +151,8 @@ class Pixels(Figures):
     )
     depth = _Image(
         "(..., H, W) float32: the distance from the camera along its axis, 0 where there is nothing; blended at edges by the"
-        " edges form (``Picture.depth``). In a parallel projection, which has no place of a camera, z / w: 0 at"
-        " the near plane, 1 at the far one."
+        " edges form (``Picture.depth``). Of a matrix of a parallel projection, which has no place of a camera,"
+        " z / w: 0 at the near plane, 1 at the far one."
     )
     normal = _Image(
         "(..., H, W, 3) float32: the unit normal in the world, 0 where there is nothing; blended like ``depth``."

@@ -250,8 +250,8 @@ class SurfacePoint:
 
     @cached_property
     def depth(self) -> Variable:
-        """FLOAT: the distance from the camera along its axis, in units of the world; in a parallel projection
-        z / w, from 0 at the near plane to 1 at the far one."""
+        """FLOAT: the distance from the camera along its axis, in units of the world; of a matrix of a parallel
+        projection z / w, from 0 at the near plane to 1 at the far one."""
         if self.whole is not None:
             return self.whole.depth
         return self.surface.interpolate(self.look.view.depth)

@@ -293,8 +293,8 @@ def _lens(values: dict[str, Any]) -> Lens:
     model = "OPENCV_FISHEYE" if values.get("is_fisheye") else ALIASES.get(model, model)
     if model not in MODELS:
         raise InputError(
-            f"the camera model {shown(model)} is not supported; undistort the images first, or use one of"
-            f" {', '.join((*MODELS, *ALIASES))}"
+            f"the camera model {shown(model)} is not supported; undistort the images first (panoramas: cut them"
+            f" by dressi.render.resampled), or use one of {', '.join((*MODELS, *ALIASES))}"
         )
     # Files of this kind may give k3 to a camera that they call OPENCV, as OpenCV does.
     names = {*MODELS[model][1].split(), *(() if "FISHEYE" in model else ("k1", "k2", "p1", "p2", "k3"))}

@@ -211,5 +211,10 @@ def test_panoramas_and_half_turns_are_resampled_from_views_around(lens):
     with pytest.raises(InputError, match="at the same place, not 1 away"):
         resampled(image, surround(eye + (1, 0, 0), 32), camera)
     if lens is None:
+        cut = replace(sides[5], size=(16, 16), intrinsics=np.diag([0.5, 0.5, 1]) @ sides[5].intrinsics)
+        back = resampled(found[None], Cameras([camera]), cut)
+        _, straight = cut.rays()
+        assert_allclose(np.cross(back - eye, straight), 0.0, atol=0.25)
+        assert np.abs(np.cross(back - eye, straight)).mean() < 0.05
         with pytest.raises(InputError, match="resample its pictures"):
             render(ball, camera)

@@ -15,10 +15,12 @@ from scipy.ndimage import binary_erosion
 from dressi.errors import InputError
 from dressi.render import iou, primitives
 from dressi.render.cameras import Camera, Cameras, views
+from dressi.render.cameras.lens import FisheyeLens, Lens
 from dressi.render.io import load_photos, save_image, save_png
-from dressi.render.io.colmap import rotation_of
+from dressi.render.io.calibration import encode_cameras, read_calibration
+from dressi.render.io.colmap import read_model, rotation_of
 from dressi.render.io.images import resize
-from dressi.render.io.lens import Lens, Undistortion
+from dressi.render.io.lens import Undistortion
 from dressi.render.io.photos import Photos
 from dressi.render.mesh.primitives import bowl
 from dressi.render.objectives.hull import hull_iou
@@ -271,6 +273,8 @@ def write_colmap(
         "SIMPLE_RADIAL": (2, [fx, cx, cy, lens[0]]),
         "RADIAL": (3, [fx, cx, cy, *lens[:2]]),
         "OPENCV": (4, [fx, fy, cx, cy, *lens]),
+        "OPENCV_FISHEYE": (5, [fx, fy, cx, cy, *lens]),
+        "FULL_OPENCV": (6, [fx, fy, cx, cy, *lens, 0.0, 0.0, 0.0, 0.0]),
         "FOV": (7, [fx, fy, cx, cy, 0.5]),
     }[model]
     if binary:
@@ -305,7 +309,7 @@ def write_colmap(
     [
         ("SIMPLE_PINHOLE", True, "sparse/0"), ("SIMPLE_PINHOLE", False, "sparse/0"), ("PINHOLE", True, "colmap"),
         ("PINHOLE", False, "."), ("SIMPLE_RADIAL", True, "."), ("RADIAL", False, "sparse"),
-        ("OPENCV", True, "sparse/0"), ("OPENCV", False, "colmap/sparse/0"),
+        ("OPENCV", True, "sparse/0"), ("OPENCV", False, "colmap/sparse/0"), ("FULL_OPENCV", True, "sparse"),
     ],
 )  # fmt: skip
 def test_a_colmap_model_gives_back_the_scene(tmp_path, calibration_scene, model, binary, place):
@@ -364,6 +368,15 @@ def count(path):
 def test_binary_models_of_unsupported_cameras_name_them(tmp_path, calibration_scene):
     with pytest.raises(InputError, match="FOV is not supported"):
         load_photos(write_colmap(tmp_path / "p", calibration_scene, True, "FOV"))
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_colmap_fisheyes(tmp_path, calibration_scene, binary):
+    folder = write_colmap(
+        tmp_path / "p", calibration_scene, binary, "OPENCV_FISHEYE", lens=(0.1, 0.2, 0.3, 0.4)
+    )
+    (camera,) = read_model(folder / "sparse/0").cameras.values()
+    assert camera.lens == FisheyeLens.from_opencv([0.1, 0.2, 0.3, 0.4])
 
 
 def test_quaternions_are_rotations():
@@ -472,6 +485,19 @@ def test_lenses_of_json_documents(tmp_path, calibration_scene):
     path.write_text(json.dumps(document))
     photos = load_photos(folder)
     assert photos.known is not None and not photos.known[0].all() and photos.known[1:].all()
+    for given, lens in (
+        ({"camera_model": "FULL_OPENCV", "k1": 0.02, "k5": 0.01}, Lens(k1=0.02, k5=0.01)),
+        ({"is_fisheye": True, "k1": 0.02, "k4": 0.01}, FisheyeLens(k1=0.02, k4=0.01)),
+        ({"camera_model": "OPENCV", "is_fisheye": False, "k1": -3.0}, Lens(k1=-3.0)),
+    ):
+        document["frames"][0] = {k: x for k, x in document["frames"][0].items() if k[0] != "k"} | given
+        path.write_text(json.dumps(document))
+        calibration = read_calibration(folder)
+        assert calibration.views[0].lens == lens and not calibration.views[1].lens
+        written = json.loads(encode_cameras([("a.png", calibration.views[0].camera, lens)]))["views"][0]
+        assert written["camera_model"] == lens.model and written["k1"] == lens.k1
+        assert any("folds at radius 0.3333" in note for note in calibration.notes) == (lens.k1 == -3)
+    document["frames"][0] = {k: x for k, x in document["frames"][0].items() if k[0] != "k"}
     for key, value, words in (
         ("k4", 1, "k4 is no coefficient of the camera model OPENCV"),
         ("camera_model", "EQUIRECTANGULAR", "EQUIRECTANGULAR is not supported"),
