@@ -38,8 +38,8 @@ class Covariance:
         self.count = sum(numbers_of(u, False) for u in self.unknowns)
         if 8 * rows * self.count > MOST_BYTES:
             raise GraphError(
-                f"the covariance of {self.count} numbers by {rows} residuals takes {8e-9 * rows * self.count:.1f}"
-                " GB as a matrix; freeze parameters that are known, or ask with fewer residuals"
+                f"the covariance of {self.count} numbers by {rows} residuals takes"
+                f" {8e-9 * rows * self.count:.1f} GB as a matrix; freeze parameters that are known, or ask with fewer residuals"
             )
 
     def of(

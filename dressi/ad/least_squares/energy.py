@@ -180,7 +180,8 @@ class Energy:
                 raise GraphError(f"the residual {r} holds integers; convert it with F.to_float")
             if kernel is not None and not isinstance(kernel, Kernel):
                 raise GraphError(
-                    f"a robust kernel is huber(width), cauchy(width), tukey(width) or a function, not {kernel!r}"
+                    f"a robust kernel is huber(width), cauchy(width), tukey(width) or a function, not"
+                    f" {kernel!r}"
                 )
         self.residuals: tuple[Variable, ...] = tuple(entries_only(r) for r, _ in pairs)
         self.kernels: tuple[Kernel | None, ...] = tuple(k for _, k in pairs)

@@ -157,7 +157,7 @@ class Objective:
         return simplify(program)
 
     def procedure(self) -> Procedure | None:
-        """The Programs of a step of a least-squares solver or L-BFGS, simplified; None with other optimizers."""
+        """The Programs of a step of least squares, L-BFGS or ``until``, simplified; None with others."""
         optimizer, loss, energy = self.optimizer, self.loss, self.energy
         if not isinstance(optimizer, LeastSquares | LBFGS | Until):
             return None

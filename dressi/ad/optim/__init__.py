@@ -7,9 +7,9 @@ nothing between steps. Each has a name, such as ``"<parameter>.adam_m"``, and ``
 name. Examples run after ``import numpy as np`` and ``from dressi import *``.
 
 Optimizers for ``DressiAD.set_optimizer`` are ``adam``, ``adam_uniform``, ``adamw``, ``amsgrad``,
-``per_parameter``, ``sgd`` and ``LBFGS``; ``accumulate`` and ``until`` go around one; the others are parts, of which ``chain`` makes an optimizer. ``clock``,
-``Clocked`` and ``rate_at`` are for losses that depend on the step; ``Optimizer`` and ``Stateless`` for your
-own.
+``per_parameter``, ``sgd`` and ``LBFGS``; ``accumulate`` and ``until`` go around one; the others are parts,
+of which ``chain`` makes an optimizer. ``clock``, ``Clocked`` and ``rate_at`` are for losses that depend on the
+step; ``Optimizer`` and ``Stateless`` for your own.
 
 Kinds of values: Rate (a number, a FLOAT Variable of one texel, or a schedule), Schedule (from the step, a
 FLOAT of one texel, 0 in the first step, to a FLOAT of one texel), State (a dict of state leaves by name),

@@ -162,14 +162,15 @@ class Constraints:
                 off = kind.off(np.asarray(x, np.float64))
                 if (off > OFF).any():
                     raise InputError(
-                        f"{p} starts off the manifold {name!r} at entry {_first(off > OFF)}, by {off.max():.2g};"
-                        " send values on it"
+                        f"{p} starts off the manifold {name!r} at entry {_first(off > OFF)}, by"
+                        f" {off.max():.2g}; send values on it"
                     )
             if pair is None:
                 continue
             low, high = (
                 np.full(x.shape, far) if end is None else read([end])[0] if isinstance(end, Variable)
-                else np.full(x.shape, end, np.float32) for end, far in zip(pair, (-np.inf, np.inf), strict=True)
+                else np.full(x.shape, end, np.float32)
+                for end, far in zip(pair, (-np.inf, np.inf), strict=True)
             )  # fmt: skip
             _ordered(p, low, high)
             low, high = np.broadcast_to(low, x.shape), np.broadcast_to(high, x.shape)
@@ -177,8 +178,8 @@ class Constraints:
             if outside.any():
                 k = _first(outside)
                 raise InputError(
-                    f"{p} starts at {x[k]:g} at entry {k}, outside of its bounds [{low[k]:g}, {high[k]:g}], and"
-                    f" so do {outside.sum()} of its {x.size} numbers; start inside, as np.clip gives it"
+                    f"{p} starts at {x[k]:g} at entry {k}, outside of its bounds [{low[k]:g}, {high[k]:g}],"
+                    f" and so do {outside.sum()} of its {x.size} numbers; start inside, as np.clip gives it"
                 )
 
 
@@ -214,8 +215,8 @@ def _pair(given: Any, p: Variable, name: str) -> tuple[Any, Any]:
 
 
 def conformed(given: Any, p: Variable, name: str) -> Any:
-    """A number, or a Variable that broadcasts with a parameter, of numbers, an array or a Variable; None as it
-    is. Raises GraphError."""
+    """A number, or a Variable that broadcasts with a parameter, of numbers, an array or a Variable; None as
+    it is. Raises GraphError."""
     if given is None:
         return None
     if isinstance(given, Variable):

@@ -32,6 +32,7 @@ Updates = list[tuple[Variable, Variable]]
 
 
 def dot(a: Sequence[Variable], b: Sequence[Variable]) -> Variable:
+    """The inner product over all numbers, FLOAT of one texel."""
     products = [F.hadamard(x, y) for x, y in zip(a, b, strict=True)]
     return total([F.sum(p if p.vtype is FLOAT else F.sum_components(p)) for p in products])
 
@@ -41,9 +42,10 @@ class LBFGS:
     """Quasi-Newton steps from the last changes of the gradient; for ``DressiAD.set_optimizer`` with any loss
     that does not change between steps.
 
-    A step takes the first length of 1, and shorter ones by quadratic interpolation, for which the loss falls by
-    at least 1e-4 of what the slope promises (Armijo). Pairs without positive curvature are left out. Between
-    bounds, entries at one that the slope presses on do not move, and the step is projected (Bertsekas 1982).
+    A step takes the first length of 1, and shorter ones by quadratic interpolation, for which the loss falls
+    by at least 1e-4 of what the slope promises (Armijo). Pairs without positive curvature are left out.
+    Between bounds, entries at one that the slope presses on do not move, and the step is projected
+    (Bertsekas 1982).
 
     memory: how many pairs are kept. function_tolerance: the optimisation ends when a step changes the loss by
     less than this part; ``DressiAD.stopped`` says so, and further steps do nothing until a leaf is sent.

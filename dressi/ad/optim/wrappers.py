@@ -10,8 +10,8 @@ from .. import functional as F
 from ..graph import Variable
 from ..graph.program import Part, Procedure, Program
 from ..graph.types import FLOAT, whole
-from ..ops.pixel.arithmetic import total
 from ..transform.simplify import simplify
+from .lbfgs import dot
 from .optimizer import STEP, VANISHED, Optimizer, State, check_parts, names, state_leaf
 from .schedules import check_constant, check_number
 
@@ -29,9 +29,8 @@ class ClipByNorm(Optimizer):
         return {}
 
     def update(self, gradients, state, parameters):
-        squares = [F.hadamard(g, g) for g in gradients]
-        square = total([F.sum(s if s.vtype is FLOAT else F.sum_components(s)) for s in squares])
-        factor = F.minimum(self.limit / F.sqrt(F.maximum(square, VANISHED)), 1.0)
+        norm = F.sqrt(F.maximum(dot(gradients, gradients), VANISHED))
+        factor = F.minimum(self.limit / norm, 1.0)
         return [g * factor for g in gradients], {}
 
 
@@ -42,7 +41,8 @@ def clip_by_norm(limit: float | Variable) -> Optimizer:
 
     >>> x, y = Variable.of(0.0, name="x"), Variable.of(0.0, name="y")
     >>> parts = optim.chain(optim.clip_by_norm(2.5), optim.scale(-1.0))
-    >>> [v.round(3).item() for v in evaluate(parts.build([x, y], [Variable.of(3.0), Variable.of(4.0)]).parameters)]
+    >>> slopes = [Variable.of(3.0), Variable.of(4.0)]
+    >>> [v.round(3).item() for v in evaluate(parts.build([x, y], slopes).parameters)]
     [-1.5, -2.0]
     """
     return ClipByNorm(limit)
@@ -73,8 +73,9 @@ class Accumulate(Optimizer):
 
 
 def accumulate(optimizer: Optimizer, every: int) -> Optimizer:
-    """An optimizer that moves at every ``every``-th step, by the mean of the gradients since it last did: as one
-    of a batch of so many views would, in the memory of one view. Schedules count its moves.
+    """An optimizer that moves at every ``every``-th step, by the mean of the gradients since it last did.
+
+    So does one of a batch of as many views, which takes more memory. Schedules count its moves.
 
     optimizer: any but L-BFGS and those of least squares. every: at least 1. Raises GraphError.
 
@@ -134,11 +135,12 @@ class Until(Optimizer):
 
 
 def until(optimizer: Optimizer, function_tolerance: float = 1e-4, patience: int = 20) -> Optimizer:
-    """An optimizer that ends when ``patience`` steps in a row have not lowered the loss by function_tolerance of
-    the least one so far. Further steps cost next to nothing until a leaf is sent; ``DressiAD.stopped`` says why.
+    """An optimizer that ends when ``patience`` steps have not lowered the loss by a part of the least so far.
 
-    optimizer: any but L-BFGS and those of least squares, which end by themselves. The loss has no loops. Raises
-    GraphError.
+    Further steps cost next to nothing until a leaf is sent; ``DressiAD.stopped`` says why it ended.
+
+    optimizer: any but L-BFGS and those of least squares, which end by themselves. function_tolerance:
+    the part, at least 0. The loss has no loops. Raises GraphError.
 
     >>> x = Variable.of(5.0, name="x")
     >>> with DressiAD() as ad:

@@ -132,7 +132,8 @@ class DressiAD:
         >>> x = Variable.of([0.5, 0.5, 0.5, 0.5, 0.5], name="x")
         >>> with DressiAD() as ad:
         ...     ad.set_loss([x - Variable.of([0.0, 0.5, 0.7, 1.0, 3.0])])
-        ...     ad.set_optimizer(LevenbergMarquardt(), [x], bounds={x: (0.25, 1.0)}, fixed={x: [0, 0, 1, 0, 0]})
+        ...     held = {x: [0, 0, 1, 0, 0]}
+        ...     ad.set_optimizer(LevenbergMarquardt(), [x], bounds={x: (0.25, 1.0)}, fixed=held)
         ...     ad.step(20)
         ...     ad.recv(x).round(3).tolist(), ad.stopped()[:18]
         ([0.25, 0.5, 0.5, 1.0, 1.0], 'function tolerance')
@@ -354,7 +355,8 @@ class DressiAD:
         return self._runner.losses()
 
     def stopped(self) -> str | None:
-        """Why a least-squares solver, L-BFGS or ``optim.until`` has ended, in words; None while it, or one of its problems, goes on."""
+        """Why a least-squares solver, L-BFGS or ``optim.until`` has ended, in words; None while it, or one of
+        its problems, goes on."""
         self._check_open()
         return self._runner.stopped()
 
@@ -363,8 +365,8 @@ class DressiAD:
         variance 1. Multiply by 2 cost / (residuals - unknowns) where that is not known.
 
         parameters: those whose rows are wanted, all that are not frozen by default; the others are still
-        unknown. Returns (n, n) in float64, for the numbers of ``recv(p).ravel()`` of one after the other; of a
-        parameter on a manifold for its increments. What is fixed has variance 0; frozen parameters count as
+        unknown. Returns (n, n) in float64, for the numbers of ``recv(p).ravel()`` of one after the other;
+        of a parameter on a manifold for its increments. What is fixed has variance 0; frozen parameters count as
         known, and bounds are not regarded. J is computed on the device in 32 bits, column by column, and
         inverted in 64. Raises GraphError, and InputError that names numbers that no residual determines.
 

@@ -19,6 +19,7 @@ from dressi import (
     LevenbergMarquardt,
     Variable,
     adam,
+    jvp,
     least_squares,
     optim,
 )
@@ -133,6 +134,20 @@ def test_parameters_stay_on_their_manifold(device, name, solver):
         found = ad.recv(x).astype(np.float64)
     assert_allclose(found, goal, atol=1e-4 if "LM" in type(solver).__name__ else 0.02)
     assert kind.off(found[..., 0, 0] if name == "log" else found).max() < 1e-5
+
+
+@pytest.mark.parametrize("name", MANIFOLDS)
+@pytest.mark.parametrize("at", [0.0, 0.7])
+def test_manifolds_have_the_derivatives_of_differences(name, at):
+    x, kind, h = STARTS[name], MANIFOLDS[name], 1e-5
+    places = [leaf(vtype or x.vtype, at) for _, vtype in kind.increments]
+    along = [np.random.default_rng(k).normal(size=p.shape) for k, p in enumerate(places)]
+    moved = kind.moved(x, *places)
+    (slope,) = evaluate(jvp([moved], places, along))
+    ends = [
+        evaluate([moved], {p: p.data + s * a for p, a in zip(places, along, strict=True)})[0] for s in (h, -h)
+    ]
+    assert_allclose(slope, (ends[0] - ends[1]) / (2 * h), atol=1e-8)
 
 
 def test_a_fixed_pose_of_several_stays(device):

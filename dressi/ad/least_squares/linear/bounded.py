@@ -1,10 +1,10 @@
-"""Conjugate gradients for a quadratic model between bounds, as two Programs (MPRGP: Dostal and Schoeberl 2005).
+"""Conjugate gradients for a quadratic model between bounds, as two Programs (MPRGP, Dostal 2005).
 
     min 1/2 d^T A d + d^T g,    low <= d <= high
 
-Iterations move on a *face*: entries at their bound stay. A step that meets a bound ends there, and the entries
-that met it join the face; ``project`` then tries the rest of the step along the projected path, and keeps it
-where the model falls. When what entries at bounds would gain outweighs what the face has left, they are
+Iterations move on a *face*: entries at their bound stay. A step that meets a bound ends there, and the
+entries that met it join the face; ``project`` then tries the rest of the step along the projected path, and
+keeps it where the model falls. When what entries at bounds would gain outweighs what the face has left, they are
 released. Every iteration lowers the model, and all d are feasible.
 """
 
@@ -158,8 +158,8 @@ class BoundedGradient(ConjugateGradient):
         self, system: Normal, change: Vector, residual: Vector, free: Vector, going: Variable, gain: Variable,
         hit: Variable,
     ) -> tuple[list[Variable], Variable, Updates, list[Variable], Variable]:  # fmt: skip
-        """Whether to release entries, and the updates of what does not depend on the direction: the face then,
-        the mask of release, the updates, the preconditioned residual and its energy."""
+        """Whether to release entries, and the updates of what does not depend on the direction: the face
+        then, the mask of release, the updates, the preconditioned residual and its energy."""
         z, held = self._on(system, free).precondition(residual)
         energy = dot(masked(residual, free), z, self.axes)
         inward = []
