@@ -7,7 +7,7 @@ pictures: from a mesh to arrays, or to differentiable images
     Picture, Pixels, SurfacePoint, render, render_turntable
 
 lights: Lambert's (Light), and those that shade any surface
-    DirectionalLight, Environment, HarmonicsLight, Light, MonteCarloEnvironment, PointLight, RectangleLight,
+    DirectionalLight, Environment, HarmonicsLight, IesLight, Light, MonteCarloEnvironment, PointLight, RectangleLight,
     Shadow, SpotLight, studio
 
 surfaces: how light is reflected, by glTF materials and by classes of one's own
@@ -172,7 +172,7 @@ if TYPE_CHECKING:
     from .shading.bsdf import Bsdf, EyeBsdf, Frame, GltfBsdf, HairBsdf, SkinBsdf, TeethBsdf
     from .shading.environment import Environment, studio
     from .shading.harmonics import HarmonicsLight
-    from .shading.lights import DirectionalLight, Light, PointLight, SpotLight, lambert, unlit
+    from .shading.lights import DirectionalLight, IesLight, Light, PointLight, SpotLight, lambert, unlit
     from .shading.monte_carlo import MonteCarloEnvironment
     from .shading.shadows import Shadow
     from .shading.skin import burley, diffused
@@ -197,8 +197,7 @@ if TYPE_CHECKING:
 _MODULES = (
     "core.lists", "cameras", "cameras.views", "cameras.camera", "cameras.lens", "cameras.shutter",
     "cameras.panorama", "cameras.conventions", "cameras.pose", "cameras.rigid", "mesh", "drawing.entry",
-    "core.materials",
-    "drawing.picture", "drawing.pixels", "drawing.point", "forms.edges.edge_list",
+    "core.materials", "drawing.picture", "drawing.pixels", "drawing.point", "forms.edges.edge_list",
     "forms.hard_soft_ras", "forms.soft_target", "scene.geometry", "scene.morph", "scene.scene",
     "scene.skin", "shading.area", "shading.bsdf", "shading.environment", "shading.harmonics",
     "shading.lights", "shading.monte_carlo", "shading.shadows", "shading.skin", "strands.draw",
@@ -211,21 +210,21 @@ _MODULES = (
 
 __all__ = [
     "AtPoints", "Bsdf", "Camera", "Cameras", "DirectionalLight", "Environment", "EyeBsdf", "Features",
-    "FisheyeLens", "Frame", "GltfBsdf", "HairBsdf", "HarmonicsLight", "KajiyaKay", "Lens", "Light",
-    "Marschner", "Material", "MaterialKind", "Mesh", "MonteCarloEnvironment", "MorphGeometry", "Node",
-    "Parameter", "Picture", "Pixels", "PointGeometry", "PointLight", "Poses", "RectangleLight", "Scene",
-    "Shadow", "Skeleton", "SkinBsdf", "SkinnedGeometry", "SpotLight", "StrandGeometry", "StrandPicture",
-    "StrandPoint", "SurfacePoint", "TeethBsdf", "TriangleGeometry", "Views", "adjacency", "arap_loss",
-    "axis_angle_to_matrix", "axis_angle_to_quaternion", "barycentric", "bilaplacian_loss", "burley",
-    "chamfer", "chamfer_loss", "charbonnier", "clip_from_opengl", "clip_to_opengl", "cloud", "compose",
-    "corners", "cotangent", "covered", "curves", "diffused", "dirichlet_loss", "displaced",
-    "draw_strands", "edge_length_loss", "edge_list", "exp_se3", "exp_so3", "exposure", "f_score",
-    "f_score_loss", "flat_normal", "focal_from_fov", "fov_from_focal", "frame", "hard_soft_ras",
-    "hausdorff", "hausdorff_loss", "interpolate", "intrinsics", "intrinsics_from_fov",
-    "intrinsics_from_pytorch3d", "intrinsics_to_pytorch3d", "invert", "iou", "l1", "l2", "lambert",
-    "laplacian_loss", "large_steps", "linear_to_srgb", "list_data", "list_leaf", "load_features",
-    "load_mesh", "load_scene", "load_strands", "log_se3", "log_so3", "look_at", "loop_subdivision",
-    "matrix_to_axis_angle", "matrix_to_quaternion", "matrix_to_rotation_6d",
+    "FisheyeLens", "Frame", "GltfBsdf", "HairBsdf", "HarmonicsLight", "IesLight", "KajiyaKay", "Lens",
+    "Light", "Marschner", "Material", "MaterialKind", "Mesh", "MonteCarloEnvironment", "MorphGeometry",
+    "Node", "Parameter", "Picture", "Pixels", "PointGeometry", "PointLight", "Poses", "RectangleLight",
+    "Scene", "Shadow", "Skeleton", "SkinBsdf", "SkinnedGeometry", "SpotLight", "StrandGeometry",
+    "StrandPicture", "StrandPoint", "SurfacePoint", "TeethBsdf", "TriangleGeometry", "Views",
+    "adjacency", "arap_loss", "axis_angle_to_matrix", "axis_angle_to_quaternion", "barycentric",
+    "bilaplacian_loss", "burley", "chamfer", "chamfer_loss", "charbonnier", "clip_from_opengl",
+    "clip_to_opengl", "cloud", "compose", "corners", "cotangent", "covered", "curves", "diffused",
+    "dirichlet_loss", "displaced", "draw_strands", "edge_length_loss", "edge_list", "exp_se3",
+    "exp_so3", "exposure", "f_score", "f_score_loss", "flat_normal", "focal_from_fov", "fov_from_focal",
+    "frame", "hard_soft_ras", "hausdorff", "hausdorff_loss", "interpolate", "intrinsics",
+    "intrinsics_from_fov", "intrinsics_from_pytorch3d", "intrinsics_to_pytorch3d", "invert", "iou",
+    "l1", "l2", "lambert", "laplacian_loss", "large_steps", "linear_to_srgb", "list_data", "list_leaf",
+    "load_features", "load_mesh", "load_scene", "load_strands", "log_se3", "log_so3", "look_at",
+    "loop_subdivision", "matrix_to_axis_angle", "matrix_to_quaternion", "matrix_to_rotation_6d",
     "multiscale_structural_similarity", "normal_consistency", "orbit", "outside_distance", "perceptual",
     "poses", "primitives", "projection_from_fov", "projection_matrix", "psnr", "pyramid",
     "quaternion_conjugate", "quaternion_multiply", "quaternion_rotate", "quaternion_to_axis_angle",

@@ -4,6 +4,7 @@
 |---|---|---|
 | images | `load_image`: PNG and TIFF (8 and 16 bits), JPEG, BMP, GIF, WebP, Radiance .hdr, OpenEXR .exr | `save_image`, `save_gif` |
 | environment maps | `load_environment`: .hdr, .exr, and the images above | `save_image` |
+| luminaires | `load_ies`: LM-63 .ies | |
 | calibrated photographs | `load_photos`: cameras.json, transforms.json, COLMAP; depth pictures | |
 
 Meshes and scenes are in ``dressi.render.formats``. Colours are linear light with sRGB primaries in memory.
@@ -23,9 +24,10 @@ from dressi.render.io.images import (
     save_image,
     save_png,
 )
+from dressi.render.io.photometry import load_ies
 from dressi.render.io.photos import Photos, load_photos
 
 __all__ = [
-    "Photos", "encode_png", "load_environment", "load_image", "load_photos", "read_image", "resize", "save_gif",
+    "Photos", "encode_png", "load_environment", "load_ies", "load_image", "load_photos", "read_image", "resize", "save_gif",
     "save_image", "save_png", "write_files", "write_json",
 ]  # fmt: skip

@@ -18,6 +18,7 @@ from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
 from ...ad.graph.types import FLOAT, VEC3, VType
 from ...ad.ops.pixel.constant import Like
+from ...errors import InputError
 from ..surface.screen import covered
 from .bsdf import Bsdf, Frame
 from .shadows import Occluders, Shadow, light_arriving
@@ -212,6 +213,61 @@ class SpotLight(DirectLight):
         edge, full = F.cos(as_variable(self.outer)), F.cos(as_variable(self.inner))
         share = F.clamp((cosine - edge) / F.maximum(full - edge, 1e-3), 0.0, 1.0)
         return found._replace(visible=share * share)
+
+
+@dataclass(frozen=True, eq=False)
+class IesLight(DirectLight):
+    """A ``PointLight`` whose intensity depends on the direction, as of a luminaire. Differentiable in all
+    fields, the profile included. Raises InputError for a profile that is no image (H, W).
+
+    >>> IesLight((0, 2, 0), np.ones((181, 64))).direction
+    (0.0, -1.0, 0.0)
+    """
+
+    parameters = {"position": VEC3, "profile": VEC3, "direction": VEC3, "side": VEC3, "intensity": VEC3}
+    images = frozenset(("profile",))
+    learned = ("position", "direction", "intensity")
+    positive = frozenset(("profile", "intensity"))
+
+    position: Like
+    """(3,), (N, 3) or VEC3: in the world."""
+    profile: Variable | np.ndarray
+    """Array (H, W) or (H, W, 3), or a FLOAT or VEC3 Variable: a factor of the intensity, linear, as of
+    ``load_ies``. The first row is along ``direction``, the last against it; columns go around it, the first from ``side``."""
+    direction: Like = (0.0, -1.0, 0.0)
+    """(3,), (N, 3) or VEC3: the axis, of any length; down for ceiling lamps."""
+    side: Like = (1.0, 0.0, 0.0)
+    """(3,), (N, 3) or VEC3: across the axis, at the horizontal angle 0; not parallel to it."""
+    intensity: Like = 1.0
+    """A number, (3,), FLOAT or VEC3: irradiance at distance 1 where the profile is 1, linear."""
+
+    def prepared(self) -> IesLight:
+        if isinstance(self.profile, Variable):
+            return self
+        values = np.asarray(self.profile, np.float64)
+        if values.ndim not in (2, 3) or min(values.shape[:2]) < 2:
+            raise InputError(
+                f"the profile of an IesLight is an image (H, W), not an array {values.shape}; give load_ies(path)"
+            )
+        if not np.isfinite(values).all() or (values < 0).any():
+            raise InputError("the profile of an IesLight is finite and not negative; clean it with np.clip")
+        return replace(self, profile=np.repeat(values[..., None], 3, axis=2) if values.ndim == 2 else values)
+
+    def arriving(self, at: Fragment) -> Arriving:
+        found = PointLight(self.position, self.intensity).arriving(at)
+        axis = F.normalize(as_variable(self.direction))
+        side = as_variable(self.side)
+        side = F.normalize(side - axis * F.dot(side, axis))
+        x, y, z = (-F.dot(way, found.to_light) for way in (side, F.cross(axis, side), axis))
+        across = F.sqrt(F.maximum(x * x + y * y, 1e-12))
+        profile = self.profile if isinstance(self.profile, Variable) else Variable.of(self.profile, VEC3)
+        width, height = profile.size
+        # Rows are at both ends, columns repeat; on the axis any column is as good.
+        row = F.atan2(across, z) * ((height - 1) / (height * math.pi)) + 0.5 / height
+        # Some drivers take -0 for a turn of half: add what no other number feels.
+        column = F.atan2(y + 1e-20, F.select(F.greater(across, 1e-5), x, 1.0)) * (0.5 / math.pi) + 0.5 / width
+        share = F.sample(profile, F.vec2(column, row), "bilinear", ("repeat", "clamp"), tolerance=0.0)
+        return found._replace(irradiance=found.irradiance * share)
 
 
 # Unlit and Lambert shading. All colours are linear.
