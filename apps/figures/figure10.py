@@ -70,7 +70,9 @@ class Cell:
 
     def options(self, size: int) -> dict[str, Any]:
         radius = self.radius and self.radius / size
-        return {"form": self.form, "layers": self.layers, "radius": radius}
+        # The sphere folds through itself on its way.
+        crossings = False if self.form == "edges" else None
+        return {"form": self.form, "layers": self.layers, "radius": radius, "crossings": crossings}
 
 
 CELLS = [

@@ -95,7 +95,7 @@ NUMBERS = {RUNNING: 1.0, "stopped": 0.0, "fresh": 1.0, "best": 0.0, "waited": 0.
 
 
 class Until(Optimizer):
-    """See ``until``."""
+    """What ``until`` returns: an optimizer that stops once the loss falls no more."""
 
     outermost = True
 

@@ -62,7 +62,7 @@ def hard_soft_ras(
 @overload
 def hard_soft_ras(
     position: Variable, faces: Variable, *, form: Literal["edges"], edges: EdgeList | None = None,
-    **drawing: Unpack[Drawing],
+    crossings: bool = True, **drawing: Unpack[Drawing],
 ) -> Edged: ...  # fmt: skip
 @overload
 def hard_soft_ras(position: Variable, faces: Variable, *, form: str, **options: Any) -> Silhouette: ...
@@ -89,6 +89,8 @@ def hard_soft_ras(
     layers (face): how many are peeled, 3.  delta (face): half width of the band E, radius; ``math.inf``: E = 1.
     sigma (face): softness, radius / 7.
     smooth_edge (outer): a margin that is flat at the outline, for second derivatives, False.
+    crossings (edges): whether the edges along which surfaces pass through each other have a derivative, True; False for
+    shapes that are learned and may fold through themselves.
     edges (all but face): ``edge_list`` of the faces, by default made of the data of ``faces``, and of the positions
     where what they are computed from has data: faces that share no vertices, but meet at equal positions, are one surface.
 

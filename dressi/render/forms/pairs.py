@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -241,13 +241,16 @@ class Shares(NamedTuple):
         return picture + Stored(F.select(self.near, change, 0.0)).output
 
 
-def edges_form(mesh: DrawnMesh, *, edges: EdgeList | None = None) -> Edged:
+def edges_form(mesh: DrawnMesh, *, edges: EdgeList | None = None, crossings: bool = True) -> Edged:
     """The picture of a mesh with a derivative at edges; definitions at the top of this module.
 
-    edges: ``edge_list`` of the faces drawn, by default made of their data.  Differentiable in position through the places
-    of the edges, and in what the surfaces are shaded with. Raises InputError, GraphError.
+    edges: ``edge_list`` of the faces drawn, by default made of their data.  crossings: whether the edges along which surfaces
+    pass through each other count. A single vertex moves such an edge the faster, the less the surfaces are inclined
+    to each other. The derivative is right, but holds for no step of an optimizer: a shape that is learned and folds through
+    itself ends nearer without.  Differentiable in position through the places of the edges, and in what the surfaces are
+    shaded with. Raises InputError, GraphError.
     """
-    both = edges_between(mesh, edges or edges_of(mesh))
+    both = edges_between(mesh, edges or edges_of(mesh), crossings)
     pairs, stored = pairs_of(mesh, [F.swizzle(both, part) for part in ("xy", "zw")])
     hard = covered(mesh.face)
     result = Edged(hard, hard, mesh, pairs, Shares.of(stored))
@@ -255,13 +258,13 @@ def edges_form(mesh: DrawnMesh, *, edges: EdgeList | None = None) -> Edged:
     return replace(result, silhouette=result.blend(there))
 
 
-def edges_between(mesh: DrawnMesh, edges: EdgeList) -> Variable:
+def edges_between(mesh: DrawnMesh, edges: EdgeList, crossings: bool = True) -> Variable:
     """IVEC4, ``PairEdges`` of what the pixels show."""
     fine = mesh.face_count * FINE > mesh.size[0] * mesh.size[1]
     neighbours = neighbours_of(mesh, edges)
     parted = Parted(mesh.face, joined(mesh, neighbours), divides=not fine).output
     lists = mesh.faces, neighbours, mesh.points.vertex, shared_corners(mesh, edges)
-    both = PairEdges(parted, mesh.face, *lists).output
+    both = PairEdges(parted, mesh.face, *lists, crossings=crossings).output
     # Of fine meshes, most pairs that show different faces have no edge: what follows runs on those that have one.
     return F.select(F.equal(AnyEdge(both).output, 1), Stored(both).output, -1) if fine else both
 
@@ -480,12 +483,14 @@ class PairEdges(Faces):
 
         KINDS (1 + face of the other surface) + kind of the edge,
 
-    both -1 without an edge.  parted: ``Parted``.  face: the nearest one at every pixel.  neighbours:
+    both -1 without an edge.  crossings: whether surfaces that pass through each other have one.  parted: ``Parted``.  face: the nearest one at every pixel.  neighbours:
     ``EdgeList.neighbours``.  vertex: ``Projected.vertex``.  corners: the faces with one number for all copies of a vertex.
     """
 
     operations, fetches = 900.0, 75.0
     zero_derivative = True
+    fields = ("crossings",)
+    crossings: bool
     includes = ("face.glsl", "inner.glsl", "pairs.glsl")
 
     @cached_property
@@ -613,7 +618,7 @@ for (int axis = 0; axis < 2; ++axis) {{
     if (n < 2) start[s] = {depth}p + way * from);
   }}
   if (near >= 0) edge = near == 0 ? ivec3(last.x, beside.y, side.x) : ivec3(beside.x, last.y, {OTHER_END} + side.y);
-  if (passes) {{
+  if (passes && (kind != {PASS} || {str(self.crossings).lower()})) {{
     edge = ivec3(beside, kind);
     if (kind == {PASS}) {{
       ivec3 a = $5(face_texel(max(beside.x, 0), $size5), tile), b = $5(face_texel(max(beside.y, 0), $size5), tile);
@@ -633,6 +638,7 @@ for (int axis = 0; axis < 2; ++axis) {{
                 spot = [c[pairs] for c in (x, y, tile)]
                 tables = faces, neighbours, vertex, shared
                 own, other, kind = _edges_between(face, spot, axis, tables)
+                kind = np.where(kind == PASS, kind if self.crossings else -1, kind)
                 result[(*pairs, 2 * axis)] = np.where(kind < 0, -1, own)
                 result[(*pairs, 2 * axis + 1)] = np.where(kind < 0, -1, KINDS * (other + 1) + kind)
         return result
@@ -829,3 +835,5 @@ class MovedEdges(Alias):
 
 
 EDGES = Form("edges", edges_form, colours=True, exact_inside=True)
+FOLDING = replace(EDGES, draw=partial(edges_form, crossings=False))
+"""For shapes that are learned: they may fold through themselves."""

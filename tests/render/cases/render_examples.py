@@ -202,7 +202,9 @@ def pair_example(kind: type[Function], batch: int) -> Example:
     if kind is pairs.Parted:
         return Example(parted)
     vertex = Variable(VEC4, clip.size, batch, data=images[1])
-    between = pairs.PairEdges(parted, face, drawn.faces, found.neighbours, vertex, drawn.faces).output
+    between = pairs.PairEdges(
+        parted, face, drawn.faces, found.neighbours, vertex, drawn.faces, batch == 1
+    ).output
     return Example(pairs.AnyEdge(between).output if kind is pairs.AnyEdge else between)
 
 

@@ -17,8 +17,9 @@ from dressi.config import shader_text
 from dressi.render import Camera, edge_list, list_data, list_leaf, primitives
 from dressi.render.forms.form import HARD, Form
 from dressi.render.forms.hard_soft_ras import draw_form, hard_soft_ras
-from dressi.render.forms.pairs import EDGES
+from dressi.render.forms.pairs import EDGES, KINDS, PASS, edges_between
 from dressi.render.surface.projection import to_clip
+from dressi.render.surface.screen import DrawnMesh
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.core.limits import DeviceLimits
 from dressi.vk.plan.core.substage import Raster
@@ -194,6 +195,19 @@ def test_minima_lie_at_photographs_and_curvature_is_the_change_of_the_gradient(r
             assert rise > 1 and abs(start / rise) < 0.02
             change = slopes[-1] - slopes[0]
             assert change > 1 and abs(np.trapezoid(curves, places) - change) < 0.05 * change
+
+
+def test_crossings_can_be_left_out():
+    """Then the edges that are left are the ends of surfaces."""
+    (points, faces), _ = SCENES["crossing plates"]
+    clip = to_clip(points, Camera.perspective(42, (24, 24), (0.3, 0.5, 3.2), (0, 0, 0)).world_to_clip)
+    mesh = DrawnMesh(clip, list_leaf("faces", IVEC3, faces), (24, 24), len(faces))
+    both, ends = evaluate([edges_between(mesh, edge_list(faces), crossings=c) for c in (True, False)])
+    kinds = np.where(both < 0, -1, both % KINDS)[..., 1::2]
+    passing = kinds == PASS
+    assert passing.sum() > 3 and ((kinds >= 0) & ~passing).sum() > 20
+    left = np.where(np.repeat(passing, 2, axis=-1), -1, both)
+    np.testing.assert_array_equal(ends, left)
 
 
 def test_colours_and_the_background_have_exact_gradients():

@@ -38,7 +38,7 @@ from ...drawing.scenes.images import (
 )
 from ...forms.form import HARD, Silhouette
 from ...forms.hard_soft_ras import draw_form
-from ...forms.pairs import EDGES
+from ...forms.pairs import FOLDING
 from ...io.images import resize
 from ...mesh import Mesh
 from ...mesh.material import Material
@@ -294,7 +294,7 @@ class MaterialFit(Round):
         matrices = pick(matrices_leaf(unit_matrices(views.cameras, center, radius)))
         clip, faces, count = to_clip(parts["position"], matrices), parts["faces"], len(mesh.faces)
         size = views.masks.shape[2], views.masks.shape[1]
-        drawn = draw_form(EDGES if self.moves else HARD, clip, faces, size, count)
+        drawn = draw_form(FOLDING if self.moves else HARD, clip, faces, size, count)
         view, lights = (
             View(parts["position"], faces, count, clip=clip, matrices=matrices),
             (self.light.light,),

@@ -16,7 +16,7 @@ from ...core.lists import list_leaf
 from ...drawing.draw import surface_level, surface_uv
 from ...forms.form import HARD
 from ...forms.hard_soft_ras import draw_form
-from ...forms.pairs import EDGES
+from ...forms.pairs import FOLDING
 from ...mesh import Mesh
 from ...objectives.losses import l2
 from ...objectives.regularizers import adjacency, laplacian_loss
@@ -122,7 +122,7 @@ class TextureRound(Round):
         gain = Variable(VEC3, (1, 1), views, name="exposure", data=np.zeros((views, 1, 1, 3)))
         faces = list_leaf("faces", IVEC3, mesh.faces)
         clip = to_clip(self.position, pick(matrices_leaf(matrices)))
-        drawn = draw_form(EDGES if shape else HARD, clip, faces, size, len(mesh.faces))
+        drawn = draw_form(FOLDING if shape else HARD, clip, faces, size, len(mesh.faces))
         surface = drawn.surfaces[0]
         uv = surface_uv(mesh, clip, faces, surface.face, size)
         how: dict[str, Any] = {"gradient": gradient, "step": counter + seed}
