@@ -95,7 +95,11 @@ NUMBERS = {RUNNING: 1.0, "stopped": 0.0, "fresh": 1.0, "best": 0.0, "waited": 0.
 
 
 class Until(Optimizer):
-    """What ``until`` returns: an optimizer that stops once the loss falls no more."""
+    """What ``until`` returns: an optimizer that stops once the loss falls no more.
+
+    >>> optim.until(adam(0.1), patience=5).patience
+    5
+    """
 
     outermost = True
 

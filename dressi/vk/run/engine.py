@@ -356,7 +356,15 @@ class DressiAD:
 
     def stopped(self) -> str | None:
         """Why a least-squares solver, L-BFGS or ``optim.until`` has ended, in words; None while it, or one of
-        its problems, goes on."""
+        its problems, goes on.
+
+        >>> x = Variable.of(0.0, name="x")
+        >>> with DressiAD() as ad:
+        ...     ad.set_loss([x - 1.0])
+        ...     ad.set_optimizer(LevenbergMarquardt(), [x])
+        ...     ad.stopped() is None
+        True
+        """
         self._check_open()
         return self._runner.stopped()
 
