@@ -44,10 +44,9 @@ class RectangleLight(LightSource):
     Diffuse light is exact for Lambert's law; that of a glTF dielectric takes off what is mirrored in the
     mean direction. Lobes of GGX are linearly transformed cosines, and from roughness 0.2 on the rest is a sum
     over 16 points: metals differ from the integral by less than 1 % of the largest value of a picture (2 % at
-    roughness 0.1), and by up to 3 % near the rectangle.
-    Surfaces of one's own sum over 64 directions. Differentiable
-    in all fields and in what is lit. The rectangle itself is not drawn. Raises InputError
-    for a rectangle without area.
+    roughness 0.1), and by up to 3 % near the rectangle. Surfaces of one's own sum over 64 directions.
+    Differentiable in all fields and in what is lit. The rectangle itself is not drawn. Raises InputError for
+    a rectangle without area.
 
     >>> RectangleLight((0, 2, 0), (1, 0, 0), (0, 0, 1), radiance=5.0).two_sided
     False
