@@ -143,14 +143,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    for name, value in (
-        ("cameras", 100),
-        ("points", 20000),
-        ("views", 6),
-        ("steps", 30),
-        ("iterations", 100),
-    ):
-        parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--cameras", type=int, default=100)
+    parser.add_argument("--points", type=int, default=20000)
+    parser.add_argument("--views", type=int, default=6)
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--iterations", type=int, default=100)
     parser.add_argument("--write", type=Path, help="file for the problem (.npz)")
     parser.add_argument("--ceres", type=Path, help="solve the problem of this file with pyceres")
     options = parser.parse_args()

@@ -425,3 +425,10 @@ def test_normals_are_found_under_known_light(tmp_path: Path, monkeypatch: pytest
 def test_a_superquadric_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     found = results("superquadric.py", tmp_path, monkeypatch, "--out", str(tmp_path))
     assert found["error"] < 0.005 and found["newton"] < 30
+
+
+@pytest.mark.release
+def test_a_ball_becomes_a_torus(run_script, tmp_path: Path):
+    run_script(PATH_TEST.with_stem("field_fit"), "--steps", "100", "--points", "24", "--size", "64")
+    found = json.loads((tmp_path / "field_fit.json").read_text())
+    assert found["Euler characteristic"] == 0 and found["IoU"] > 0.9
