@@ -67,6 +67,10 @@ class Deepest(PixelFunction):
     def iterations(self) -> int:
         return self.samples
 
+    @property
+    def fetches(self) -> float:
+        return 8.0 * self.samples
+
     def infer(self):
         if [x.vtype for x in self.inputs] != [VEC3, VEC3, FLOAT, FLOAT]:
             raise self.fail("takes origins VEC3, directions VEC3, shifts FLOAT and values FLOAT")

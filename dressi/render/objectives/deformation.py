@@ -113,18 +113,18 @@ def displaced(position: Variable, faces: Any, height: Variable) -> Variable:
 
 class BestRotation(PixelFunction):
     """Inputs x, y, z VEC3, the columns of a matrix A: VEC4, the rotation R with the largest trace(R' A) as a
-    quaternion (x, y, z, w), by Mueller et al., A Robust Method to Extract the Rotational Part of Deformations
-    (2016).
+    quaternion (x, y, z, w) with w >= 0, by Mueller et al., A Robust Method to Extract the Rotational Part of
+    Deformations (2016).
 
     The angle of each step is that of atan(2 sin a, 1 + 2 cos a), at most the one that is left, so that large
     turns are found, too. Its derivative is left out: that of the largest trace has none through R.
     """
 
     operations, zero_derivative = 70.0, True
-    iterations = 40
+    iterations = 100
     glsl = (
         "vec4 q = vec4(0.0, 0.0, 0.0, 1.0);\n"
-        "for (int i = 0; i < 40; ++i) {\n"
+        "for (int i = 0; i < 100; ++i) {\n"
         "  vec3 u = q.xyz; float w = q.w;\n"
         "  vec3 v = 2.0 * u * u, m = 2.0 * u * u.yzx, n = 2.0 * u.zxy * w;\n"
         "  vec3 x = vec3(1.0 - v.y - v.z, m.x + n.x, m.z - n.z);\n"
@@ -135,7 +135,7 @@ class BestRotation(PixelFunction):
         "  float size = length(turn), angle = 0.5 * atan(size, trace);\n"
         "  if (!(angle > 1e-7)) break;\n"
         "  vec3 s = turn / size * sin(angle); float c = cos(angle);\n"
-        "  q = normalize(vec4(c * u + w * s + cross(s, u), c * w - dot(s, u)));\n}\n$y = q;"
+        "  q = normalize(vec4(c * u + w * s + cross(s, u), c * w - dot(s, u)));\n}\n$y = q.w < 0.0 ? -q : q;"
     )
 
     def infer(self):
@@ -149,7 +149,7 @@ class BestRotation(PixelFunction):
         u[..., 2] *= np.sign(np.linalg.det(u @ v))[..., None]
         return (
             scipy.spatial.transform.Rotation.from_matrix((u @ v).reshape(-1, 3, 3))
-            .as_quat()
+            .as_quat(canonical=True)
             .reshape(*x.shape[:-1], 4)
         )
 

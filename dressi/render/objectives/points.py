@@ -13,6 +13,7 @@ however far the points have moved.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -125,6 +126,7 @@ class Nearest(PixelFunction):
     """
 
     operations, zero_derivative = 14.0, True
+    fetches = math.inf
     fields = ("count",)
     count: int
     decides_on = None
@@ -356,6 +358,7 @@ class Chosen(PixelFunction):
     sum of the weights passes ``place``; places are multiples of the whole sum. No derivative."""
 
     operations, zero_derivative = 6.0, True
+    fetches = float(FAN)
     fields = ("count",)
     count: int
 

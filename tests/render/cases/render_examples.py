@@ -7,6 +7,7 @@ import numpy as np
 import soft_cases
 from example_tools import Example
 from scipy.sparse import csr_array
+from scipy.spatial.transform import Rotation
 
 from dressi import FLOAT, INT, IVEC3, VEC2, VEC3, VEC4, F, Variable
 from dressi.ad.graph import Function
@@ -252,7 +253,11 @@ def point_trees() -> dict[type[Function], list[Callable[[], Example]]]:
 
 
 def best_rotation() -> Example:
-    columns = [Variable(VEC3, (5, 4), data=x) for x in np.random.default_rng(3).normal(size=(3, 1, 4, 5, 3))]
+    """Of stretched and mirrored rotations. Where the two smallest singular values cancel, none is much better than others."""
+    left, right = Rotation.random(40, np.random.default_rng(3)).as_matrix().reshape(2, 20, 3, 3)
+    stretch = np.array([1.5, 0.8, 0.3]) * np.where(np.arange(20)[:, None] % 2, 1, (1, 1, -1))
+    matrices = left @ (stretch[..., None] * right)
+    columns = [Variable(VEC3, (5, 4), data=matrices[..., k].reshape(1, 4, 5, 3)) for k in range(3)]
     return Example(F.apply(deformation.BestRotation, *columns))
 
 

@@ -147,7 +147,7 @@ def test_samples_average_a_larger_picture(tmp_path):
     assert (tmp_path / "cube.png").stat().st_size > 100
     assert_allclose(picture.srgb.max(), 1, atol=0.02)
     with pytest.raises(InputError, match=r"\.png"):
-        picture.save(tmp_path / "cube.jpg")
+        picture.save(tmp_path / "cube.obj")
 
 
 def test_meshes_and_cameras_broadcast():
