@@ -1,7 +1,7 @@
 """A ball becomes a torus, or a mug with a handle, from twelve pictures: its field changes, and holes open by gradients.
 
-    python apps/field_fit.py --out out/field
-    python apps/field_fit.py --shape mug --points 40 --steps 200 --out out/field
+    python apps/figures/field_fit.py --out out/field
+    python apps/figures/field_fit.py --shape mug --points 40 --steps 200 --out out/field
 
 Masks act on the field along the rays of their pixels, and on the outline of its mesh; colours, of which vertices have one for each place
 of the grid, act on the mesh. Writes SHAPE.png: in each row four views, of the pictures, after a few steps, in the middle, and at the end;
