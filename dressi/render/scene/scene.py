@@ -7,6 +7,7 @@ Node(wheel, to_world=left), Node(wheel, to_world=right)]) picture = render(scene
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ from ..mesh import Material
 from ..shading.bsdf import Bsdf
 from ..shading.lights import LightSource
 from ..strands.geometry import PointGeometry, StrandGeometry
+from .clips import Clip, Motion
 from .geometry import geometry_of
 
 LARGEST_SCENE = 65_536
@@ -118,7 +120,8 @@ class Scene:
     """What is drawn together: nodes, which hide each other and shade each other. Raises InputError.
 
     nodes: one or more ``Node``.  cameras, lights: those of the file that ``load_scene`` read, by name and as
-    a list; ``render`` takes them only when they are given to it.
+    a list; ``render`` takes them only when they are given to it.  motion: what clips of the file
+    move, for ``at``.
 
     >>> scene = Scene([Node(primitives.cube(), name="left"), Node(primitives.cube(), to_world=np.diag([2, 2, 2, 1.0]))])
     >>> [node.name for node in scene]
@@ -128,12 +131,14 @@ class Scene:
     nodes: tuple[Node, ...]
     cameras: Mapping[str, Camera] = dataclasses.field(default_factory=dict)
     lights: Sequence[LightSource] = ()
+    motion: Motion | None = None
 
     def __init__(
         self,
         nodes: Sequence[Node],
         cameras: Mapping[str, Camera] | None = None,
         lights: Sequence[LightSource] = (),
+        motion: Motion | None = None,
     ):
         nodes = tuple(nodes)
         for k, node in enumerate(nodes):
@@ -149,6 +154,7 @@ class Scene:
         object.__setattr__(self, "nodes", nodes)
         object.__setattr__(self, "cameras", dict(cameras or {}))
         object.__setattr__(self, "lights", tuple(lights))
+        object.__setattr__(self, "motion", motion)
 
     def __repr__(self) -> str:
         names = [node.name for node in self.nodes[:SHOWN]]
@@ -193,7 +199,32 @@ class Scene:
                 )
         node = self.nodes[at]
         changed = Node(**{field: changes.get(field, getattr(node, field)) for field in fields})
-        return Scene((*self.nodes[:at], changed, *self.nodes[at + 1 :]), self.cameras, self.lights)
+        return self._with((*self.nodes[:at], changed, *self.nodes[at + 1 :]))
+
+    def _with(self, nodes: Sequence[Node]) -> Scene:
+        return Scene(nodes, self.cameras, self.lights, self.motion)
+
+    @property
+    def clips(self) -> tuple[Clip, ...]:
+        """The animations of the file."""
+        return () if self.motion is None else self.motion.clips
+
+    def at(self, t: float, clip: int | str = 0) -> Scene:
+        """The scene at a time of a clip in seconds: places of nodes, joints and morph weights that it moves.
+
+        Times outside are those of the nearest end. A number, which is not differentiable. What the clip does
+        not move stays, also what ``replace`` has changed. Raises InputError.
+        """
+        if self.motion is None:
+            raise InputError("the scene has no clips; load_scene reads those of glTF files")
+        if not isinstance(t, (int, float, np.integer, np.floating)) or not math.isfinite(t):
+            raise InputError(f"the time of a clip is a finite number of seconds, not {t!r}")
+        changes = self.motion.changes(self.nodes, float(t), clip)
+        nodes = list(self.nodes)
+        for k, own in changes.items():
+            parts = {"geometry": nodes[k].geometry, "to_world": nodes[k].to_world} | own
+            nodes[k] = Node(parts["geometry"], nodes[k].material, parts["to_world"], nodes[k].name)
+        return self._with(nodes)
 
 
 def _counted(count: int, one: str) -> str:

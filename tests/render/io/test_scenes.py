@@ -1,5 +1,6 @@
 """glTF scenes: what is written comes back, files are drawn, and what they cannot say is one sentence."""
 
+import base64
 import json
 import shutil
 import struct
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.spatial.transform import Rotation, Slerp
 
 from dressi import MAT4, InputError, Variable
 from dressi.render import Camera, MorphGeometry, Node, Scene, Skeleton, SkinnedGeometry, primitives, render
@@ -242,10 +244,93 @@ def test_tangents_of_a_file_stay_with_normals_of_the_clear_layer(tmp_path: Path)
     assert_allclose(np.sort(found.reshape(-1, 4), 0), np.sort(own[faces].reshape(-1, 4), 0), atol=1e-6)
 
 
-def test_animations_are_named(tmp_path: Path):
-    path = edited(save(tmp_path, Scene([Node(BALL)])), lambda entries: entries.update(animations=[{}, {}]))
-    with pytest.warns(UserWarning, match="has 2 animations, which are not read"):
+def animated(path: Path, *tracks: tuple) -> Path:
+    """The file with one animation: (node, path, interpolation, times, values) each."""
+
+    def change(entries: dict) -> None:
+        data, channels, samplers = b"", [], []
+        for name, what, kind, times, values in tracks:
+            node = entries["nodes"][number(entries, name)]
+            if what != "weights" and "matrix" in node:  # a rotation and a place
+                matrix = np.reshape(node.pop("matrix"), (4, 4)).T
+                node["rotation"] = Rotation.from_matrix(matrix[:3, :3]).as_quat().tolist()
+                node["translation"] = matrix[:3, 3].tolist()
+            for rows in (np.float32(times)[:, None], np.float32(values)):
+                rows = rows.reshape(-1, 1) if what == "weights" else rows.reshape(-1, rows.shape[-1])
+                part = {"buffer": len(entries["buffers"]), "byteOffset": len(data), "byteLength": rows.nbytes}
+                entries["bufferViews"].append(part)
+                form = {1: "SCALAR", 3: "VEC3", 4: "VEC4"}[rows.shape[1]]
+                view = {"bufferView": len(entries["bufferViews"]) - 1, "componentType": 5126}
+                entries["accessors"].append({**view, "count": len(rows), "type": form})
+                data += rows.tobytes()
+            last = len(entries["accessors"]) - 1
+            channels.append(
+                {"sampler": len(samplers), "target": {"node": number(entries, name), "path": what}}
+            )
+            samplers.append({"input": last - 1, "output": last, "interpolation": kind})
+        uri = "data:application/octet-stream;base64," + base64.b64encode(data).decode()
+        entries["buffers"].append({"byteLength": len(data), "uri": uri})
+        entries["animations"] = [{"name": "walk", "channels": channels, "samplers": samplers}]
+
+    return edited(path, change)
+
+
+def test_clips_move_nodes_joints_and_weights(tmp_path: Path):
+    times = np.array([0.5, 1.0, 2.5])
+    turns = Rotation.from_rotvec(RANDOM.normal(size=(3, 3))).as_quat()
+    turns[1] *= -1  # the same rotation, so that the shorter way is not that of the numbers
+    moves, bends = RANDOM.normal(size=(3, 3)), RANDOM.normal(size=(3, 3, 4))
+    shares = RANDOM.normal(size=(3, 3, 3))
+    path = animated(
+        save(tmp_path, everything()),
+        ("left", "rotation", "LINEAR", times, turns),
+        ("left", "translation", "STEP", times, moves),
+        ("head", "rotation", "CUBICSPLINE", times, bends),
+        ("face", "weights", "CUBICSPLINE", times, shares),
+    )
+    scene = load_scene(path)
+    assert repr(scene.clips) == "(Clip('walk': 0.5 to 2.5 s),)"
+    skin = next(node.geometry for node in scene if isinstance(node.geometry, SkinnedGeometry))
+    for t in (-1.0, 0.5, 0.7, 1.0, 1.9, 2.5, 9.0):
+        u, now = np.clip(t, 0.5, 2.5), scene.at(t, "walk")
+        left = np.eye(4)
+        left[:3, :3] = Slerp(times, Rotation.from_quat(turns))(u).as_matrix()
+        left[:3, 3] = moves[np.flatnonzero(times <= u)[-1]]
+        assert_allclose(now["left"].to_world, left, atol=1e-6)
+        # Hermite's polynomial through two values with two slopes, by its four conditions.
+        k = min(np.flatnonzero(times <= u)[-1], 1)
+        a, b = times[k : k + 2]
+        system = [[1, a, a**2, a**3], [1, b, b**2, b**3], [0, 1, 2 * a, 3 * a**2], [0, 1, 2 * b, 3 * b**2]]
+
+        def spline(keys: np.ndarray, k: int = k, u: float = u, system: list = system) -> np.ndarray:
+            ends = [keys[k, 1], keys[k + 1, 1], keys[k, 2], keys[k + 1, 0]]
+            return u ** np.arange(4) @ np.linalg.solve(system, ends)
+
+        assert_allclose(now["face"].geometry.weights, spline(shares), atol=1e-5)
+        moved = next(node.geometry for node in now if isinstance(node.geometry, SkinnedGeometry))
+        local = skin.skeleton.local.copy()
+        head = skin.skeleton.names.index("head")
+        local[head, :3, :3] = Rotation.from_quat(spline(bends)).as_matrix()
+        assert_allclose(moved.skeleton.local, local, atol=1e-5)
+        assert_array_equal(now["right"].to_world, scene["right"].to_world)
+    for bad, text in ((lambda: scene.at(np.nan), "finite number"), (lambda: scene.at(0, "wlak"), "walk")):
+        with pytest.raises(InputError, match=text):
+            bad()
+
+
+def test_what_animations_lack_is_named(tmp_path: Path):
+    still = save(tmp_path, Scene([Node(BALL)]))
+    with pytest.raises(InputError, match="has no clips"):
+        load_scene(still).at(0.0)
+    path = animated(still, ("ball", "translation", "LINEAR", [0, 1], np.eye(3)[:2]))
+    with pytest.warns(UserWarning, match="animations, which load_scene reads"):
+        load_mesh(path)
+    edited(path, lambda entries: entries["animations"][0]["samplers"][0].pop("input"))
+    with pytest.raises(InputError, match="translation of node 'ball': its sampler has no input accessor"):
         load_scene(path)
+    edited(path, lambda entries: entries["animations"][0]["channels"][0]["target"].update(path="pointer"))
+    with pytest.warns(UserWarning, match="moves pointer in animation 'walk', which is not read"):
+        assert not load_scene(path).clips
 
 
 def test_files_of_wavefront_name_the_placements_that_they_lose(tmp_path: Path):

@@ -19,6 +19,7 @@ from ....config import config
 from ....errors import InputError, shown, warn
 from ...core.materials import GLTF
 from ...io.files import LARGEST_FILE, Damaged, check_counts, inside, parse_json, read_bytes
+from ...scene.clips import placement
 
 MAGIC, JSON_CHUNK, BINARY_CHUNK = 0x46546C67, 0x4E4F534A, 0x004E4942
 _DTYPES = {5120: "<i1", 5121: "<u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4"}
@@ -71,10 +72,6 @@ class Document:
         unread = sorted({str(name) for name in self.json.get("extensionsUsed", [])} - _KNOWN)
         if unread:
             self.warn(f"uses {shown(', '.join(unread))}, which is not read here and was left out")
-        moving = len(self.items("animations"))
-        if moving:
-            count = f"{moving} animation{'s' if moving > 1 else ''}"
-            self.warn(f"has {count}, which are not read here; what they move stands as its nodes say")
         scenes = self.items("scenes")
         if len(scenes) > 1:
             self.warn(f"has {len(scenes)} scenes; scene {shown(self.json.get('scene', 0))} is read")
@@ -302,15 +299,5 @@ class Document:
         length = np.linalg.norm(quaternion)
         if not 1e-6 < length < np.inf:
             raise Damaged(f"the rotation {shown(node['rotation'])} is no quaternion")
-        x, y, z, w = quaternion / length
-        rotation = np.array(
-            [
-                [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
-                [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
-                [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
-            ]
-        )
-        matrix = np.eye(4)
-        matrix[:3, :3] = rotation * self.numbers(node, "scale", (1.0, 1.0, 1.0))
-        matrix[:3, 3] = self.numbers(node, "translation", (0.0, 0.0, 0.0))
-        return matrix
+        scale = self.numbers(node, "scale", (1.0, 1.0, 1.0))
+        return placement(self.numbers(node, "translation", (0.0, 0.0, 0.0)), quaternion, scale)

@@ -19,6 +19,7 @@ from ...scene.scene import Node, Scene
 from ...scene.skin import Skeleton, SkinnedGeometry
 from ...shading.lights import DirectionalLight, LightSource, PointLight, SpotLight
 from ...strands.point import unlit
+from .animation import read_motion
 from .document import Document, Placed
 from .primitives import Part, Primitives, lines_of
 
@@ -30,6 +31,7 @@ def load_gltf_scene(path: Path) -> Scene:
     rigs = Rigs(document, placed)
     shapes: dict[tuple, Geometry] = {}
     nodes: list[Node] = []
+    origins: list[Placed] = []
     for node, parts in rigs.primitives.drawn(placed, lines=False):
         number, own = node.entry["mesh"], _name(document, node)
         for k, part in enumerate(parts):
@@ -44,6 +46,7 @@ def load_gltf_scene(path: Path) -> Scene:
                 shapes[key] = rigs.geometry(part, name, node)
             nodes.append(Node(shapes[key], to_world=rigs.matrix(node), name=name))
         nodes += [Node(s, unlit, node.matrix, own) for s in lines_of(document, number, own)]
+        origins += [node] * (len(nodes) - len(origins))
     if not nodes:
         raise InputError("it has no triangles and no lines; export a mesh with faces")
     cameras: dict[str, Camera] = {}
@@ -59,7 +62,7 @@ def load_gltf_scene(path: Path) -> Scene:
         light = _light(document, node)
         if light is not None:
             lights.append(light)
-    return Scene(nodes, cameras, lights)
+    return Scene(nodes, cameras, lights, read_motion(document, placed, origins))
 
 
 def _name(document: Document, node: Placed) -> str:
@@ -92,6 +95,8 @@ def load_gltf(path: Path) -> Mesh:
     folder.
     """
     document = Document(path)
+    if document.items("animations"):
+        document.warn("has animations, which load_scene reads; the mesh stands as its nodes say")
     placed = list(document.placed())
     rigs = Rigs(document, placed)
     parts = []
