@@ -334,7 +334,10 @@ class MeshSession:
         position = view.position * float(self._unit[0, 0]) + tuple(self._unit[:3, 3].tolist())
         self.scene = Scene(engine, Subject(position, view.faces, view.face_count, picture=self._picture))
         self.up = np.array([0.0, 1.0, 0.0])
-        self.status = Status(title or nodes[0].name, phase=f"{view.face_count:,} faces", finished=True)
+        # Fibres alone are drawn beside a triangle that bounds them.
+        counts = [f"{view.face_count:,} faces"] if len(fibres) < len(nodes) else []
+        counts += [f"{sum(f.node.geometry.count for f in fibres):,} points"] if fibres else []
+        self.status = Status(title or nodes[0].name, phase=", ".join(counts), finished=True)
 
     def _picture(self, matrices: Variable, size: Size) -> Variable:
         """VEC3: sRGB codes of all nodes."""

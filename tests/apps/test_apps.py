@@ -429,6 +429,8 @@ def test_a_superquadric_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.release
 def test_a_ball_becomes_a_torus(run_script, tmp_path: Path):
-    run_script(PATH_TEST.parent / "figures" / "field_fit.py", "--steps", "100", "--points", "24", "--size", "64")
+    run_script(
+        PATH_TEST.parent / "figures" / "field_fit.py", "--steps", "100", "--points", "24", "--size", "64"
+    )
     found = json.loads((tmp_path / "field_fit.json").read_text())
     assert found["Euler characteristic"] == 0 and found["IoU"] > 0.9

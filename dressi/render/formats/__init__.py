@@ -15,13 +15,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dressi.errors import InputError
+from dressi.render.formats.clouds import load_las, load_xyz
 from dressi.render.formats.glb import save_glb, save_glb_scene
 from dressi.render.formats.gltf.scene import load_gltf, load_gltf_scene
 from dressi.render.formats.obj import load_obj, load_obj_parts, save_obj
-from dressi.render.formats.polygons import load_off, load_ply, load_stl, save_ply, save_stl
+from dressi.render.formats.polygons import load_off, load_ply, load_ply_cloud, load_stl, save_ply, save_stl
 from dressi.render.io.files import read_bytes, usable
 from dressi.render.mesh import Mesh
 from dressi.render.scene.scene import Node, Scene
+from dressi.render.strands.geometry import PointGeometry
+from dressi.render.strands.point import unlit
 
 __all__ = [
     "load_mesh", "load_scene", "save_glb", "save_mesh", "save_obj", "save_ply", "save_scene", "save_stl",
@@ -32,7 +35,7 @@ class Format(NamedTuple):
     """What reads and writes files of one ending; None where nothing does.
 
     parts: reads a mesh for each material, of files without nodes.  load_scene, save_scene: of files with
-    nodes.
+    nodes.  cloud: reads points, None of a file with faces.
     """
 
     load: Callable[[Path], Mesh] | None = None
@@ -40,15 +43,19 @@ class Format(NamedTuple):
     parts: Callable[[Path], list[Mesh]] | None = None
     load_scene: Callable[[Path], Scene] | None = None
     save_scene: Callable[[Path, Scene], None] | None = None
+    cloud: Callable[[Path], PointGeometry | None] | None = None
 
 
 FORMATS = {
     ".glb": Format(load_gltf, save_glb, load_scene=load_gltf_scene, save_scene=save_glb_scene),
     ".gltf": Format(load_gltf, load_scene=load_gltf_scene),
     ".obj": Format(load_obj, save_obj, parts=load_obj_parts),
-    ".ply": Format(load_ply, save_ply),
+    ".ply": Format(load_ply, save_ply, cloud=load_ply_cloud),
     ".off": Format(load_off),
     ".stl": Format(load_stl, save_stl),
+    ".xyz": Format(cloud=load_xyz),
+    ".las": Format(cloud=load_las),
+    ".laz": Format(cloud=load_las),
 }
 MESHES = ", ".join(ending for ending, kind in FORMATS.items() if kind.load)
 """The endings of files with meshes that can be read."""
@@ -78,6 +85,11 @@ def load_mesh(path: str | os.PathLike) -> Mesh:
     load = _format_of(path).load
     if load is None:
         read_bytes(path, "mesh")
+        if _format_of(path).cloud:
+            raise InputError(
+                f"'{path}' holds points without faces; load_scene draws them, and MeshLab or Open3D reconstruct a"
+                " surface"
+            )
         raise InputError(f"'{path}' is not a known kind of mesh; give a {MESHES} file")
     with usable(path, "its mesh"):
         return replace(load(path).clean(), name=path.stem)
@@ -108,7 +120,8 @@ def load_scene(path: str | os.PathLike) -> Scene:
     the weights of the file, skins as ``SkinnedGeometry`` whose ``Skeleton`` holds the joints;
     ``scene.cameras`` are the perspective cameras by name, 512 pixels high, and ``scene.lights`` those of
     KHR_lights_punctual. Animations are ``scene.clips``, which ``scene.at`` shows. Of .obj each material becomes a node,
-    and other kinds of files one node. Raises InputError, one sentence naming the file and the node: a cycle
+    and other kinds of files one node. Points without faces, of .ply, .glb, .xyz, .las and .laz, become a ``PointGeometry``, one
+    pixel wide, unlit. Raises InputError, one sentence naming the file and the node: a cycle
     of nodes, a skin without joints, weights that do not add up to 1, and whatever ``load_mesh`` refuses.
 
     >>> import os, tempfile
@@ -120,6 +133,11 @@ def load_scene(path: str | os.PathLike) -> Scene:
     """
     path = Path(path)
     kind = _format_of(path)
+    if kind.cloud is not None:
+        with usable(path, "its cloud"):
+            points = kind.cloud(path)
+        if points is not None:
+            return Scene([Node(points, unlit, name=points.name)])
     if kind.load_scene is not None:
         with usable(path, "its scene"):
             return kind.load_scene(path)
@@ -166,6 +184,7 @@ def _path(what: str, path: str | os.PathLike) -> Path:
     return Path(path)
 
 
-_ENDINGS = ((load_mesh, MESHES), (save_mesh, _SAVED), (load_scene, MESHES), (save_scene, _SCENES))
+_READ = ", ".join(FORMATS)
+_ENDINGS = ((load_mesh, MESHES), (save_mesh, _SAVED), (load_scene, _READ), (save_scene, _SCENES))
 for _function, _endings in _ENDINGS:
     _function.__doc__ = f"{_function.__doc__ or ''}\n    Files end in {_endings}.\n    "

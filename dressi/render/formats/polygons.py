@@ -17,7 +17,9 @@ from ...errors import InputError, shown, warn
 from ..io.files import Damaged, beside, check_counts, read_bytes, truncated, without_faces, write_files
 from ..io.images import encode_png, read_texture
 from ..mesh import Mesh, joined, triangulate, weld
+from ..strands.geometry import PointGeometry
 from ..surface.color import linear_to_srgb, srgb_to_linear
+from .clouds import cloud
 
 
 def _rows(data: bytes, start: int = 0) -> Iterator[list[bytes]]:
@@ -158,6 +160,23 @@ def load_ply(path: Path) -> Mesh:
     return joined(parts, mesh.name)
 
 
+def load_ply_cloud(path: Path) -> PointGeometry | None:
+    """The points of a .ply without faces, None of one with faces. Raises InputError."""
+    data = read_bytes(path, "cloud")
+    header = _read_header(data, path, cloud=True)
+    if any(element.name == "face" and element.count for element in header.elements):
+        return None
+    read = _Binary(data, header) if header.order else _Text(data, header)
+    vertex = {element.name: read.columns(element) for element in header.elements}["vertex"]
+    points = _table(vertex, ("x", "y", "z"))
+    if points is None:
+        raise Damaged("it has vertices without x, y and z")
+    if "nx" in vertex:
+        warn(f"'{path}': normals of its points were left out")
+    colours = next((t for names in _COLORS if (t := _table(vertex, names, scale=True)) is not None), None)
+    return cloud(points, colours, path)
+
+
 def _texture(path: Path, name: str, textured: bool) -> np.ndarray | None:
     """Linear albedo; None with a warning when the image is not there, or there are no UVs."""
     image = beside(path, name)
@@ -191,7 +210,7 @@ def _table(columns: _Columns, names: tuple[str, ...], *, scale: bool = False) ->
     return np.stack([a / m for a, m in zip(arrays, most, strict=True)], axis=1).astype(np.float64)
 
 
-def _read_header(data: bytes, path: Path) -> _Header:
+def _read_header(data: bytes, path: Path, *, cloud: bool = False) -> _Header:
     end = data[: 1 << 16].find(b"end_header")
     if not data.startswith(b"ply") or end < 0:
         raise InputError("it cannot be read as .ply; it is truncated, damaged or another kind of file")
@@ -215,12 +234,12 @@ def _read_header(data: bytes, path: Path) -> _Header:
         raise Damaged("it has no header of a PLY mesh with vertices and faces")
     if counts.get("tristrips"):
         raise InputError("it has strips of triangles, which are not read; export it with single triangles")
-    if not counts.get("face"):
+    if not counts.get("face") and not cloud:
         raise without_faces(counts["vertex"])
     lost = [f"{shown(e.name, 40)} ({e.count:,})" for e in elements if e.count and e.name not in _READ]
     if lost:
         warn(f"'{path}' has elements that are not read and were left out: {shown(', '.join(lost))}")
-    check_counts(counts["vertex"], counts["face"])
+    check_counts(counts["vertex"], counts.get("face", 0))
     newline = data.find(b"\n", end)
     return _Header(order, elements, textures, len(data) if newline < 0 else newline + 1)
 

@@ -14,7 +14,7 @@ from ....errors import InputError
 from ...io.files import Damaged, check_counts
 from ...io.strands import line_strands
 from ...mesh import AtlasError, Material, Mesh, joined, weld
-from ...strands.geometry import StrandGeometry
+from ...strands.geometry import PointGeometry, StrandGeometry
 from .document import Document, Placed
 from .material import Materials
 
@@ -103,7 +103,7 @@ class Primitives:
     def _name_losses(self, meshes: Collection[int], lines: bool) -> None:
         entries = [entry for index in meshes for entry in self.document.item("meshes", index)["primitives"]]
         modes = Counter(entry.get("mode", 4) for entry in entries)
-        counts = {"points": modes[0], "lines": (modes[1] + modes[2] + modes[3]) * lines}
+        counts = {"points": modes[0] * lines, "lines": (modes[1] + modes[2] + modes[3]) * lines}
         lost = [f"{count} primitives of {kind}" for kind, count in counts.items() if count]
         if any("COLOR_1" in entry.get("attributes", {}) for entry in entries):
             lost.append("second vertex colours (COLOR_1)")
@@ -256,19 +256,19 @@ def _triangles(index: np.ndarray, mode: int) -> np.ndarray:
     return strip
 
 
-# The lines of the meshes of a glTF file, as strands.
+# The lines of the meshes of a glTF file as strands, and their points.
 
-MODES = (1, 2, 3)
-"""Of primitives that are lines: pairs, a closed line, an open line."""
+MODES = (0, 1, 2, 3)
+"""Of primitives that are points, pairs, a closed line, an open line."""
 
 
-def lines_of(document: Document, index: int, name: str) -> Iterator[StrandGeometry]:
-    """The lines of a mesh, one pixel wide, with the colour of their material. Raises InputError."""
+def lines_of(document: Document, index: int, name: str) -> Iterator[StrandGeometry | PointGeometry]:
+    """The lines and points of a mesh, one pixel wide, with the colour of their material. Raises InputError."""
     for entry in document.item("meshes", index)["primitives"]:
         attributes = entry.get("attributes", {})
         if entry.get("mode", 4) not in MODES or "POSITION" not in attributes:
             continue
-        if "COLOR_0" in attributes:
+        if "COLOR_0" in attributes and entry["mode"]:
             document.warn("has lines with colours of vertices, which were left out")
         vertices = document.count(attributes["POSITION"])
         numbers = document.accessor(entry["indices"])[:, 0].astype(np.int64) if "indices" in entry else None
@@ -276,10 +276,28 @@ def lines_of(document: Document, index: int, name: str) -> Iterator[StrandGeomet
         positions = document.accessor(attributes["POSITION"])
         if positions.shape[1:] != (3,):
             raise Damaged("positions of lines are three numbers each")
+        if entry["mode"] == 0:
+            rows = np.arange(vertices) if numbers is None else numbers
+            if len(rows) and (rows.min() < 0 or rows.max() >= len(positions)):
+                raise Damaged(f"index {rows.max()} is out of range for {vertices} points")
+            yield _points(document, entry, positions, rows, name)
+            continue
         lines = line_strands(positions, numbers, entry["mode"], name)
         yield StrandGeometry(
             lines.points, lines.offsets, lines.radius, _colour(document, entry), unit="pixels", name=name
         )
+
+
+def _points(
+    document: Document, entry: dict[str, Any], positions: np.ndarray, rows: np.ndarray, name: str
+) -> PointGeometry:
+    colours: Any = _colour(document, entry)
+    if "COLOR_0" in entry["attributes"]:
+        own = document.accessor(entry["attributes"]["COLOR_0"]).astype(np.float64)
+        if own.shape[0] != len(positions) or own.shape[1] not in (3, 4):
+            raise Damaged(f"{own.shape} colours for {len(positions)} points")
+        colours = own[rows, :3] * colours
+    return PointGeometry(positions[rows], radius=1.0, colours=colours, unit="pixels", name=name)
 
 
 def _colour(document: Document, entry: dict[str, Any]) -> tuple[float, ...]:

@@ -1,0 +1,83 @@
+"""Clouds of points in: .xyz as text, .las and .laz (ASPRS LAS) by the library laspy.
+
+Those of .ply are read in ``polygons``, and points of glTF files in ``gltf.primitives``.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+
+from ...errors import InputError, warn
+from ..io.files import Damaged, check_counts, read_bytes
+from ..strands.geometry import PointGeometry
+from ..surface.color import srgb_to_linear
+
+FAR = 1e4
+"""Points whose places are so many times their extent lose digits in single precision: they are moved to the origin."""
+
+
+def cloud(points: np.ndarray, colours: np.ndarray | None, path: Path) -> PointGeometry:
+    """Points of one pixel.  points: (N, 3).  colours: (N, 3) sRGB in [0, 1], white without. Raises InputError."""
+    check_counts(len(points), 0)
+    if len(points) < 2:
+        raise InputError(f"it has {len(points)} points, and a cloud has two or more; export it again")
+    if not np.isfinite(points).all():
+        row = int(np.argmin(np.isfinite(points).all(1)))
+        raise InputError(f"point {row} is {points[row].tolist()}; leave out points that are not finite")
+    if colours is not None and not ((colours >= 0) & (colours <= 1)).all():
+        raise Damaged("it has colours outside [0, 1]")
+    low, high = points.min(0), points.max(0)
+    if abs(points).max() > FAR * max((high - low).max(), 1e-30):
+        middle = np.floor((low + high) / 2)
+        warn(f"'{path}': {middle.tolist()} was taken from its places, which single precision does not hold")
+        points = points - middle
+    linear = None if colours is None else srgb_to_linear(colours)
+    return PointGeometry(points, radius=1.0, colours=linear, unit="pixels", name=path.stem)
+
+
+def load_xyz(path: Path) -> PointGeometry:
+    """Read lines of x y z, or x y z r g b with colours to 1 or to 255; more columns are left out, and so are columns 4 to 6 where
+    one of them is negative: normals. Lines that start with # or // are comments. Raises InputError."""
+    text = read_bytes(path, "cloud").decode("ascii", errors="replace")
+    rows = (line for line in text.splitlines() if line.strip() and not line.lstrip().startswith(("#", "//")))
+    try:
+        table = np.loadtxt(io.StringIO("\n".join(rows).replace(",", " ")), ndmin=2)
+    except ValueError as error:
+        raise Damaged(f"it is no table of numbers ({str(error)[:80]})") from None
+    if table.shape[1] < 3:
+        raise Damaged(f"it has {table.shape[1]} numbers a line, and a point has three")
+    colours = table[:, 3:6] if table.shape[1] > 5 else None
+    if colours is not None and not colours.min() >= 0:
+        colours = None
+    left = table.shape[1] - (3 if colours is None else 6)
+    if left:
+        warn(f"'{path}': {left} columns beyond places and colours were left out")
+    if colours is not None and colours.max() > 1:
+        colours = colours / 255
+    return cloud(table[:, :3], colours, path)
+
+
+def load_las(path: Path) -> PointGeometry:
+    """Read places and colours of .las or .laz; intensities, classes and times are left out. Raises InputError."""
+    data = read_bytes(path, "cloud")
+    try:
+        import laspy  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise InputError(
+            f"'{path}' needs the library laspy: pip install 'dressi[clouds]'; or export it as .ply"
+        ) from None
+    try:
+        with laspy.open(io.BytesIO(data)) as reader:
+            check_counts(reader.header.point_count, 0)
+            found = reader.read()
+    except laspy.errors.LaspyException as error:
+        raise Damaged(f"it cannot be read as LAS ({str(error)[:80]})") from None
+    colours = None
+    if "red" in found.point_format.dimension_names:
+        colours = np.stack([found.red, found.green, found.blue], axis=1).astype(np.float64)
+        # Some programs write 8 bits into these 16.
+        colours /= 255.0 if colours.max(initial=0) < 256 else 65535.0
+    return cloud(np.array(found.xyz, np.float64), colours, path)
