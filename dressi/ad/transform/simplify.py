@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from copy import copy
 
 from ...config import config
-from ..graph import Function, Variable
+from ..graph import Domain, Function, Variable
 from ..graph.program import Program
 from ..graph.traversal import topological_order
 from ..graph.types import Access
@@ -103,7 +103,7 @@ def _verify(function: Function) -> None:
     if len(function.access) != len(function.inputs):
         raise function.fail(f"declares access for {len(function.access)} of {len(function.inputs)} inputs")
     vtype, domain = function.infer()
-    if (vtype, tuple(domain)) != (y.vtype, tuple(y.domain)):
+    if (vtype, Domain(*domain)) != (y.vtype, y.domain):
         raise function.fail(f"gives {vtype} {domain}, but its output is {y}")
     reached = function.working_domain
     for x, access in zip(function.inputs, function.access, strict=True):

@@ -23,6 +23,7 @@ from ...vk.run.host.platforms import Platform, find_gpus, hidden_gpus
 from .probe import Ask
 
 EXTRAS = {
+    "clouds": "clouds of points in .las and .laz",
     "images": "Radiance .hdr, OpenEXR .exr and 16-bit colour pictures; videos",
     "jax": "dressi.jax",
     "jupyter": "windows in notebooks",

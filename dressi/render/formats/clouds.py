@@ -6,6 +6,7 @@ Those of .ply are read in ``polygons``, and points of glTF files in ``gltf.primi
 from __future__ import annotations
 
 import io
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,10 @@ def cloud(points: np.ndarray, colours: np.ndarray | None, path: Path) -> PointGe
     if colours is not None and not ((colours >= 0) & (colours <= 1)).all():
         raise Damaged("it has colours outside [0, 1]")
     low, high = points.min(0), points.max(0)
+    if abs(points).max() > np.finfo(np.float32).max:
+        raise InputError(
+            f"its places reach {abs(points).max():.3g}, beyond single precision; export it in other units"
+        )
     if abs(points).max() > FAR * max((high - low).max(), 1e-30):
         middle = np.floor((low + high) / 2)
         warn(f"'{path}': {middle.tolist()} was taken from its places, which single precision does not hold")
@@ -42,7 +47,9 @@ def load_xyz(path: Path) -> PointGeometry:
     """Read lines of x y z, or x y z r g b with colours to 1 or to 255; more columns are left out, and so are columns 4 to 6 where
     one of them is negative: normals. Lines that start with # or // are comments. Raises InputError."""
     text = read_bytes(path, "cloud").decode("ascii", errors="replace")
-    rows = (line for line in text.splitlines() if line.strip() and not line.lstrip().startswith(("#", "//")))
+    rows = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith(("#", "//"))]
+    if not rows:
+        raise Damaged("it has no points")
     try:
         table = np.loadtxt(io.StringIO("\n".join(rows).replace(",", " ")), ndmin=2)
     except ValueError as error:
@@ -69,6 +76,7 @@ def load_las(path: Path) -> PointGeometry:
         raise InputError(
             f"'{path}' needs the library laspy: pip install 'dressi[clouds]'; or export it as .ply"
         ) from None
+    _check_records(data)
     try:
         with laspy.open(io.BytesIO(data)) as reader:
             check_counts(reader.header.point_count, 0)
@@ -81,3 +89,16 @@ def load_las(path: Path) -> PointGeometry:
         # Some programs write 8 bits into these 16.
         colours /= 255.0 if colours.max(initial=0) < 256 else 65535.0
     return cloud(np.array(found.xyz, np.float64), colours, path)
+
+
+def _check_records(data: bytes) -> None:
+    """Raise Damaged when the header counts more variable-length records than the file has bytes for: laspy makes an
+    object for each that is counted, 10 million of a file of 17 kB in 28 s and 1.2 GB."""
+    if len(data) < 227:
+        raise Damaged("it is truncated")
+    size, _, count = struct.unpack_from("<HII", data, 94)
+    extended = struct.unpack_from("<I", data, 243)[0] if data[25] >= 4 and len(data) >= 247 else 0
+    if size + 54 * count + 60 * extended > len(data):
+        raise Damaged(
+            f"its header counts {count + extended:,} records, which {len(data):,} bytes do not hold"
+        )

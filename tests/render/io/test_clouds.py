@@ -99,6 +99,8 @@ def test_clouds_of_surveys_are_moved_to_the_origin(tmp_path):
     "name, text, what",
     [
         ("a.xyz", "0 0 0\n", "has 1 points, and a cloud has two or more"),
+        ("a.xyz", "", "has no points"),
+        ("a.xyz", "0 0 0\n1e39 0 0\n", "beyond single precision"),
         ("a.xyz", "0 0 0\n1 nan 0\n", "point 1 is"),
         ("a.xyz", "0 0 0\n1 2\n", "no table of numbers"),
         ("a.xyz", "0 0\n1 2\n", "has 2 numbers a line"),
@@ -136,3 +138,8 @@ def test_las_has_places_and_colours(tmp_path):
     (tmp_path / "b.las").write_bytes((tmp_path / "a.las").read_bytes()[:250])
     with pytest.raises(InputError, match=r"b\.las'"):
         load_scene(tmp_path / "b.las")
+    counted = bytearray((tmp_path / "a.las").read_bytes())
+    counted[100:104] = b"\xff" * 4
+    (tmp_path / "c.las").write_bytes(counted)
+    with pytest.raises(InputError, match="counts 4,294,967,295 records"):
+        load_scene(tmp_path / "c.las")
