@@ -452,7 +452,7 @@ LOSSES = {
     "both.off": ("COFF\n3 1 0\n0 0 0 9 9 9\n1 0 0 9 9 9\n0 1 0 9 9 9\n3 0 1 2 255 0 0\n", "colours of faces were left out"),
     "index.off": ("OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2 7\n", "numbers of a colour map"),
     "nearest.gltf": (
-        changed(lambda d: (d["textures"][0].update(sampler=0), d.update(samplers=[{"magFilter": 9728}]))),
+        changed(lambda d: (d["textures"][0].update(sampler=0), d.update(samplers=[{"minFilter": 9984}]))),
         r"NEAREST.*texels are interpolated",
     ),
     "points.gltf": (

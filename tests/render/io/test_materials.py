@@ -19,7 +19,7 @@ from dressi.errors import InputError
 from dressi.render import Material, srgb_to_linear
 from dressi.render.core.materials import GLTF, Placement
 from dressi.render.formats import load_mesh, save_glb, save_mesh
-from dressi.render.formats.gltf.material import turned_normals
+from dressi.render.formats.gltf.material import metallic_of, turned_normals
 from dressi.render.mesh.material import bilinear
 from dressi.render.mesh.primitives import pear
 
@@ -282,6 +282,65 @@ class TestObj:
 
 REFUSED_NOISE = np.random.default_rng(0).integers(0, 256, (4, 6, 3)).astype(np.uint8)
 CODES = REFUSED_NOISE / np.float32(255)
+
+
+def khronos(diffuse, specular):
+    """The published program, line by line, of one colour."""
+    dark, (b, s) = 0.04, [np.dot([0.299, 0.587, 0.114], np.square(c)) ** 0.5 for c in (diffuse, specular)]
+    strength, metallic = 1 - max(specular), 0.0
+    if s >= dark:
+        b, c = b * strength / (1 - dark) + s - 2 * dark, dark - s
+        metallic = min(max((-b + (b * b - 4 * dark * c) ** 0.5) / (2 * dark), 0), 1)
+    one = np.asarray(diffuse) * strength / (1 - dark) / max(1 - metallic, 1e-6)
+    two = (np.asarray(specular) - dark * (1 - metallic)) / max(metallic, 1e-6)
+    return np.clip((1 - metallic**2) * one + metallic**2 * two, 0, 1), metallic
+
+
+def test_specular_and_gloss_become_metallic_and_rough(tmp_path):
+    grey, metallic = np.random.default_rng(3).random((2, 50))
+    specular = 0.04 + metallic * (grey - 0.04)
+    diffuse = grey * 0.96 * (1 - metallic) / (1 - specular)
+    base, found = metallic_of(*(values[:, None].repeat(3, 1) for values in (diffuse, specular)))
+    keep = (specular > 0.04) & (grey > 0.08)
+    assert_allclose(found[keep], metallic[keep], atol=1e-9)
+    assert_allclose(base[keep, 0], grey[keep], atol=1e-9)
+    gloss = {"diffuseFactor": [0.5, 1, 1, 0.5], "specularFactor": [1, 0.5, 1], "glossinessFactor": 0.75}
+    name, maps = "KHR_materials_pbrSpecularGlossiness", {"diffuseTexture": {"index": 0}}
+
+    def needs(document):
+        document["extensionsRequired"] = [name]
+
+    def read(*pictures):
+        return quietly(
+            textured_gltf(
+                tmp_path / "t.gltf",
+                pictures,
+                {"extensions": {name: gloss | maps}, "alphaMode": "BLEND"},
+                needs,
+            )
+        )
+
+    small = NOISE[::2, ::2]
+    maps["specularGlossinessTexture"] = {"index": 1}
+    mesh = read(png(NOISE), png(NOISE[::-1].copy()))
+    linear, codes = srgb_to_linear(NOISE[..., :3] / 255), NOISE[..., 3] / 255
+    for y, x in np.ndindex(4, 6):
+        base, metal = khronos(linear[y, x] * (0.5, 1, 1), linear[3 - y, x] * (1, 0.5, 1))
+        assert_allclose(mesh.texture[y, x], base, atol=1e-5)
+        assert_allclose(
+            mesh.material.metallic_roughness[y, x], [metal, 1 - 0.75 * codes[3 - y, x]], atol=1e-5
+        )
+    assert_allclose(mesh.material.alpha, codes * 0.5, atol=1e-6)
+    assert read(png(NOISE), png(small)).material.metallic_roughness.shape == (4, 6, 2)
+    maps.clear()
+    base, metal = khronos((0.5, 1, 1), (1, 0.5, 1))
+    mesh = read()
+    assert_allclose(
+        [*mesh.color, mesh.material.metallic, mesh.material.roughness], [*base, metal, 0.25], atol=1e-6
+    )
+    gloss["glossinessFactor"] = 2
+    with pytest.raises(InputError, match=r"t\.gltf.*glossinessFactor 2.0 is not in"):
+        read()
 
 
 def noisy(tmp_path, material, *change):

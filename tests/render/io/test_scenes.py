@@ -333,6 +333,54 @@ def test_what_animations_lack_is_named(tmp_path: Path):
         assert not load_scene(path).clips
 
 
+def instanced(path: Path, **columns: np.ndarray) -> Path:
+    """The file with instances of its first node."""
+
+    def change(entries: dict) -> None:
+        attributes, data = {}, b""
+        for name, rows in columns.items():
+            part = {"buffer": len(entries["buffers"]), "byteOffset": len(data), "byteLength": rows.nbytes}
+            entries["bufferViews"].append(part)
+            attributes[name] = len(entries["accessors"])
+            form = {3: "VEC3", 4: "VEC4"}[rows.shape[1]]
+            view = {"bufferView": len(entries["bufferViews"]) - 1, "count": len(rows), "type": form}
+            kind = {"f": 5126, "i": 5122}[rows.dtype.kind]
+            entries["accessors"].append(view | {"componentType": kind, "normalized": kind == 5122})
+            data += rows.tobytes()
+        uri = "data:application/octet-stream;base64," + base64.b64encode(data).decode()
+        entries["buffers"].append({"byteLength": len(data), "uri": uri})
+        name = "EXT_mesh_gpu_instancing"
+        entries["nodes"][0]["extensions"] = {name: {"attributes": attributes}}
+        entries["extensionsRequired"] = [name]
+
+    return edited(path, change)
+
+
+def test_instances_are_nodes_that_share_a_shape(tmp_path: Path):
+    places, scales = RANDOM.normal(size=(2, 5, 3)).astype(np.float32)
+    turns = Rotation.from_rotvec(RANDOM.normal(size=(5, 3)))
+    codes = np.round(turns.as_quat() * 32767).astype(np.int16)
+    above = turned(1, 0.5)
+    path = instanced(
+        save(tmp_path, Scene([Node(BALL, to_world=above)])), TRANSLATION=places, ROTATION=codes, SCALE=scales
+    )
+    scene = load_scene(path)
+    assert [node.name for node in scene] == [f"ball {k}" for k in range(5)]
+    assert len({id(node.geometry) for node in scene}) == 1
+    for node, place, turn, scale in zip(scene, places, turns, scales, strict=True):
+        own = np.eye(4)
+        own[:3] = np.c_[turn.as_matrix() * scale, place]
+        assert_allclose(node.to_world, above @ own, atol=1e-4)
+    assert len(load_mesh(path).positions) == 5 * len(BALL.positions)
+    walk = np.float32([(0, 0, 0), (2, 4, 6)])
+    scene = load_scene(animated(path, ("ball", "translation", "LINEAR", [0, 1], walk)))
+    moved = scene.at(0.5)[4].to_world - scene.at(0.0)[4].to_world
+    assert_allclose(moved[:3, 3], (1, 2, 3), atol=1e-6)
+    edited(path, lambda entries: entries["accessors"][-3 - 2].update(count=2))
+    with pytest.raises(InputError, match=r"node 'ball' has instances with \[2, 5\] places"):
+        load_scene(path)
+
+
 def test_files_of_wavefront_name_the_placements_that_they_lose(tmp_path: Path):
     mesh = textured()
     mesh.material = replace(mesh.material, placements={"texture": Placement(offset=(0.5, 0.0))}, wrap="clamp")

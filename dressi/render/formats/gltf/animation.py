@@ -10,9 +10,7 @@ import numpy as np
 from ....errors import shown
 from ...io.files import Damaged
 from ...scene.clips import PATHS, Clip, Motion, Track
-from .document import Document, Placed
-
-_REST = {"translation": (0.0, 0.0, 0.0), "rotation": (0.0, 0.0, 0.0, 1.0), "scale": (1.0, 1.0, 1.0)}
+from .document import REST, Document, Placed
 
 
 def read_motion(document: Document, placed: Sequence[Placed], nodes: Sequence[Placed]) -> Motion | None:
@@ -40,7 +38,7 @@ def read_motion(document: Document, placed: Sequence[Placed], nodes: Sequence[Pl
     rest = {
         node.index: document.matrix(node.entry)
         if "matrix" in node.entry
-        else {path: document.numbers(node.entry, path, own) for path, own in _REST.items()}
+        else {path: document.numbers(node.entry, path, own) for path, own in REST.items()}
         for node in placed
     }
     skins = [node.entry.get("skin") for node in nodes]

@@ -24,11 +24,17 @@ from ...scene.clips import placement
 MAGIC, JSON_CHUNK, BINARY_CHUNK = 0x46546C67, 0x4E4F534A, 0x004E4942
 _DTYPES = {5120: "<i1", 5121: "<u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4"}
 _WIDTHS = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT4": 16}
+GLOSSY, INSTANCES = "KHR_materials_pbrSpecularGlossiness", "EXT_mesh_gpu_instancing"
 _KNOWN = GLTF.extensions | {
     "KHR_lights_punctual", "KHR_mesh_quantization", "KHR_texture_transform", "KHR_materials_unlit",
-    "EXT_texture_webp",
+    "EXT_texture_webp", GLOSSY, INSTANCES,
 }  # fmt: skip
 
+LARGEST_SCENE = 65_536
+"""Primitives that the nodes of a scene place, and instances."""
+
+REST = {"translation": (0.0, 0.0, 0.0), "rotation": (0.0, 0.0, 0.0, 1.0), "scale": (1.0, 1.0, 1.0)}
+"""Of a node that says nothing."""
 LARGEST_EMPTY = 65_536
 """Elements of an accessor without data, which are zeros, in a file of fewer bytes."""
 
@@ -68,7 +74,7 @@ class Document:
         unknown = sorted({str(name) for name in self.json.get("extensionsRequired", [])} - _KNOWN)
         if unknown:
             needed = shown(", ".join(unknown))
-            raise InputError(f"it needs {needed}, which is not read here; export it without compression")
+            raise InputError(f"it needs {needed}, which is not read here; export it without")
         unread = sorted({str(name) for name in self.json.get("extensionsUsed", [])} - _KNOWN)
         if unread:
             self.warn(f"uses {shown(', '.join(unread))}, which is not read here and was left out")
@@ -77,7 +83,7 @@ class Document:
             self.warn(f"has {len(scenes)} scenes; scene {shown(self.json.get('scene', 0))} is read")
         self._buffers: dict[int, bytes] = {}
         self._accessors: dict[int, np.ndarray] = {}
-        self._decoded = 0
+        self._decoded = self._instances = 0
 
     def warn(self, text: str) -> None:
         """Warn of what the file has or does."""
@@ -277,6 +283,8 @@ class Document:
             if index in seen:
                 raise self._knot(index)
             seen.add(index)
+            if "mesh" in node and INSTANCES in node.get("extensions", {}):
+                self._part_instances(index, node)
             own = self.matrix(node)
             matrix = own if above is None else above if own is None else above @ own
             if matrix is not None and not np.isfinite(matrix).all():
@@ -286,6 +294,33 @@ class Document:
         if not scenes and (lost := set(range(len(nodes))) - seen):
             raise self._knot(min(lost))
 
+    def _part_instances(self, index: int, node: dict[str, Any]) -> None:
+        """Give the mesh of a node with EXT_mesh_gpu_instancing to new nodes below it, one an instance."""
+        columns, name, nodes = (
+            node["extensions"][INSTANCES]["attributes"],
+            self.node_name(index),
+            self.json["nodes"],
+        )
+        if "skin" in node:
+            self.warn(f"has instances of {name}, whose place its skin says; they were left out")
+            return
+        paths = {path: columns[path.upper()] for path in REST if path.upper() in columns}
+        if lost := sorted(columns.keys() - {path.upper() for path in paths}):
+            self.warn(f"has {shown(', '.join(lost))} of the instances of {name}, which was left out")
+        counts = {self.count(number) for number in paths.values()}
+        if len(counts) != 1:
+            raise Damaged(f"{name} has instances with {sorted(counts)} places, which is not one number")
+        self._instances += (count := counts.pop())
+        if self._instances > LARGEST_SCENE:
+            raise InputError(f"it has over {LARGEST_SCENE:,} instances; split it")
+        own = {key: node.pop(key) for key in ("mesh", "weights") if key in node}
+        called = node.get("name") or self.item("meshes", own["mesh"]).get("name")
+        tables = {path: self.accessor(number).tolist() for path, number in paths.items()}
+        node["children"] = [*node.get("children", ()), *range(len(nodes), len(nodes) + count)]
+        for k in range(count):
+            place = {path: table[k] for path, table in tables.items()}
+            nodes.append(own | place | ({"name": f"{called} {k}"} if called else {}))
+
     def _knot(self, index: int) -> InputError:
         return Damaged(f"{self.node_name(index)} is its own ancestor or has two parents")
 
@@ -293,11 +328,10 @@ class Document:
         """(4, 4) from a node to its parent; None where it is the identity. Raises InputError."""
         if "matrix" in node:
             return self.numbers(node, "matrix", tuple(np.eye(4).reshape(-1))).reshape(4, 4).T
-        if not node.keys() & {"translation", "rotation", "scale"}:
+        if not node.keys() & REST.keys():
             return None
-        quaternion = self.numbers(node, "rotation", (0.0, 0.0, 0.0, 1.0))
+        place, quaternion, scale = (self.numbers(node, path, own) for path, own in REST.items())
         length = np.linalg.norm(quaternion)
         if not 1e-6 < length < np.inf:
             raise Damaged(f"the rotation {shown(node['rotation'])} is no quaternion")
-        scale = self.numbers(node, "scale", (1.0, 1.0, 1.0))
-        return placement(self.numbers(node, "translation", (0.0, 0.0, 0.0)), quaternion, scale)
+        return placement(place, quaternion, scale)

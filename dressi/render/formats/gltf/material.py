@@ -11,13 +11,40 @@ import numpy as np
 from ....errors import shown
 from ...core.materials import GLTF, Map, Placement, range_text
 from ...io.files import Damaged
+from ...io.images import resize
 from ...io.pixels import Pixels, decode_pixels
 from ...mesh import Material
-from .document import Document
+from .document import GLOSSY, Document
 
 _WRAPS = {10497: "repeat", 33071: "clamp", 33648: "mirror"}
+NEAREST = (9728, 9984, 9986)
+"""Filters that take one texel, of samplers."""
 BASE = GLTF["base"].image
 UNLIT = "extensions/KHR_materials_unlit"
+GLOSS = f"extensions/{GLOSSY}"
+DIELECTRIC = 0.04
+"""Reflectance of what is no metal."""
+
+
+def metallic_of(diffuse: np.ndarray, specular: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(..., 3) base colours and (...) metallic of linear colours (..., 3), as Khronos converts them
+    (glTF, KHR_materials_pbrSpecularGlossiness, examples/convert-between-workflows): metallic solves the
+    quadratic equation that both models have in common for brightness.
+
+    >>> [part.round(3).tolist() for part in metallic_of(np.array([0.5, 0, 0]), np.full(3, 0.04))]
+    [[0.5, 0.0, 0.0], 0.0]
+    """
+    light = np.array([0.299, 0.587, 0.114])
+    matte, gloss = (np.sqrt((color * color) @ light) for color in (diffuse, specular))
+    left = (1 - specular.max(-1)) / (1 - DIELECTRIC)
+    half = (matte * left + gloss) / (2 * DIELECTRIC) - 1
+    # Brightnesses below that of a dielectric would make the root imaginary.
+    root = np.sqrt(half * half + np.maximum(gloss / DIELECTRIC - 1, 0))
+    metallic = np.where(gloss < DIELECTRIC, 0.0, np.clip(root - half, 0, 1))
+    share = metallic[..., None]
+    dull = diffuse * left[..., None] / np.maximum(1 - share, 1e-6)
+    bright = (specular - DIELECTRIC * (1 - share)) / np.maximum(share, 1e-6)
+    return np.clip(dull + share**2 * (bright - dull), 0, 1), metallic
 
 
 class Materials:
@@ -26,12 +53,64 @@ class Materials:
     def __init__(self, document: Document):
         self.document = document
         self._pixels: dict[int, Pixels] = {}
+        self._entries: dict[int, dict[str, Any]] = {}
+
+    def entry(self, index: int) -> dict[str, Any]:
+        """A material of the file, of metallic and roughness."""
+        if index not in self._entries:
+            entry = self.document.item("materials", index)
+            self._entries[index] = self._unglossed(entry, index) if _inner(entry, GLOSS) else entry
+        return self._entries[index]
+
+    def _unglossed(self, entry: dict[str, Any], index: int) -> dict[str, Any]:
+        """A material with KHR_materials_pbrSpecularGlossiness by ``metallic_of``, texel by texel."""
+        document, gloss = self.document, entry["extensions"][GLOSSY]
+        diffuse, specular, shine = (
+            self._numbers(entry, f"{GLOSS}/{key}", np.ones(count))
+            for key, count in (("diffuseFactor", 4), ("specularFactor", 3), ("glossinessFactor", 1))
+        )
+        names = ("diffuseTexture", "specularGlossinessTexture")
+        given = {name: gloss[name] for name in names if name in gloss}
+        frames = [Frame.read(document, one) for one in given.values()]
+        if len(frames) == 2 and not frames[0].is_same(frames[1]):
+            document.warn(
+                f"has a {names[1]} of '{self.name(index)}' with other UVs than its {names[0]}; it was left out"
+            )
+            del given[names[1]]
+        images = {name: pixels.linear() for name, one in given.items() if (pixels := self.image(one, name))}
+        size = tuple(np.max([image.shape[1::-1] for image in images.values()], axis=0)) if images else (1, 1)
+        rows = [np.ones((size[1], size[0], 4)) for _ in names]
+        for row, name in zip(rows, names, strict=True):
+            if name in images:
+                image = resize(images[name], size)
+                row[..., : 3 if image.shape[-1] == 1 else image.shape[-1]] = image
+        base, metallic = metallic_of(rows[0][..., :3] * diffuse[:3], rows[1][..., :3] * specular)
+        surface: dict[str, Any] = {"baseColorFactor": [*base[0, 0].tolist(), diffuse[3]]}
+        rough = np.stack([np.ones_like(metallic), 1 - rows[1][..., 3] * shine, metallic], axis=-1)
+        own = given[next(iter(images))] if images else {}
+        if images:
+            surface["baseColorFactor"][:3] = [1.0] * 3
+            base = np.concatenate([base, rows[0][..., 3:]], axis=-1)
+            surface["baseColorTexture"] = self._made(own, base.astype(np.float32))
+        if np.ptp(rough, axis=(0, 1)).any():
+            surface["metallicRoughnessTexture"] = self._made(own, (rough * 65535 + 0.5).astype(np.uint16))
+        else:
+            surface |= {"roughnessFactor": rough[0, 0, 1], "metallicFactor": rough[0, 0, 2]}
+        return entry | {"pbrMetallicRoughness": surface}
+
+    def _made(self, reference: dict[str, Any], values: np.ndarray) -> dict[str, Any]:
+        """A reference like another, to a texture of these pixels."""
+        images, textures = (self.document.json.setdefault(kind, []) for kind in ("images", "textures"))
+        self._pixels[len(images)] = Pixels(values)
+        textures.append(self.document.item("textures", reference["index"]) | {"source": len(images)})
+        images.append({})
+        return reference | {"index": len(textures) - 1}
 
     def slots(self, index: int | None) -> dict[str, dict[str, Any]]:
         """References to textures by slots, in the table's order. The first determines the UVs of the mesh."""
         if index is None:
             return {}
-        entry = self.document.item("materials", index)
+        entry = self.entry(index)
         slots = dict.fromkeys(row.map.slot for row in GLTF.parameters if row.map is not None)
         return {slot: inner for slot in slots if (inner := _inner(entry, slot)) is not None}
 
@@ -51,7 +130,7 @@ class Materials:
         """(4,) linear base colour and alpha."""
         if index is None:
             return np.ones(4)
-        entry = self.document.item("materials", index)
+        entry = self.entry(index)
         return self._numbers(entry, GLTF["base"].key, (1.0, 1.0, 1.0, 1.0))
 
     def differ(self, used: list[int | None]) -> bool:
@@ -89,7 +168,7 @@ class Materials:
 
     def factors(self, index: int) -> dict[str, Any]:
         """All numbers of a material but the base colour, as fields of `Material`."""
-        entry = self.document.item("materials", index)
+        entry = self.entry(index)
         factors: dict[str, Any] = {}
         for what, row in GLTF.factors.items():
             default = row.default if row.file_default is None else row.file_default
@@ -131,7 +210,8 @@ class Materials:
             self.document.warn(
                 f"has no UVs for {names} of '{self.name(index)}'; textures were left out, and factors kept"
             )
-        if uvs is not None and any(self._sampler(slot).get("magFilter") == 9728 for slot in slots.values()):
+        samplers = [self._sampler(slot) for slot in slots.values()] if uvs is not None else []
+        if any(s.get(key) in NEAREST for s in samplers for key in ("magFilter", "minFilter")):
             self.document.warn(
                 f"has textures of '{self.name(index)}' whose sampler takes the nearest texel (NEAREST), which"
                 " is not read here; texels are interpolated"
@@ -184,7 +264,7 @@ class Materials:
 
     def _cut(self, index: int, alpha: np.ndarray | None) -> dict[str, Any]:
         """alpha: (H, W) of the base colour texture."""
-        mode = self.document.item("materials", index).get("alphaMode", "OPAQUE")
+        mode = self.entry(index).get("alphaMode", "OPAQUE")
         if mode not in ("OPAQUE", "MASK", "BLEND"):
             raise Damaged(f"alphaMode is {shown(mode)}, not OPAQUE, MASK or BLEND")
         factor = np.float32(self.factor(index)[3])
@@ -274,6 +354,11 @@ class Frame:
     def apply(self, uvs: np.ndarray) -> np.ndarray:
         """(n, 2) of the file to those that look up texels."""
         return uvs @ self.matrix.T + self.offset
+
+    def is_same(self, other: Frame) -> bool:
+        """Whether texels lie at the same places."""
+        parts = (self.matrix, other.matrix), (self.offset, other.offset)
+        return self.uv_set == other.uv_set and all(np.array_equal(*pair) for pair in parts)
 
     def is_upright(self) -> bool:
         """Whether u and v grow in the directions of the file's: there is no rotation or mirror."""

@@ -15,11 +15,8 @@ from ...io.files import Damaged, check_counts
 from ...io.strands import line_strands
 from ...mesh import AtlasError, Material, Mesh, joined, weld
 from ...strands.geometry import PointGeometry, StrandGeometry
-from .document import Document, Placed
+from .document import LARGEST_SCENE, Document, Placed
 from .material import Materials
-
-LARGEST_SCENE = 65_536
-"""Primitives that the nodes of a scene place."""
 
 
 @dataclass(frozen=True, eq=False)
