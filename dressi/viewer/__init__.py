@@ -14,7 +14,8 @@ canvas in any window.
 from .canvas import Canvas, host_canvas, open_canvas, qt_pane
 from .pictures import Orbit
 from .presenter import Layer, OffscreenPresenter, Presenter
-from .sessions import EngineSession, FitSession, MeshSession
+from .scenes import MeshSession
+from .sessions import EngineSession, FitSession
 from .viewer import Viewer
 
 __all__ = [

@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from .sessions import Session
+from .sessions import Session, Slider
 
 # The panel of a session: laid out anew whenever it is painted, and hit where it was painted last.
 
@@ -58,7 +58,7 @@ class Panel:
         y = self._buttons(widgets, {m: (lambda m=m: self.choose(m)) for m in self.modes}, y + 4, 2, lit=mode)
         for slider in self.session.sliders:
             box = (left, y + 4, right, y + 38)
-            widgets.append(Slide(box, slider.name, slider.least, slider.most, slider.get(), slider.set))
+            widgets.append(Slide(box, slider, slider.get()))
             y += 40
         actions: dict[str, Callable[[], None]] = {}
         if not status.finished:
@@ -241,19 +241,22 @@ class Button:
 
 @dataclass
 class Slide:
-    """A slider on a logarithmic scale, with its name and value above it."""
+    """A slider with its name and value above it."""
 
     box: Box
-    name: str
-    least: float
-    most: float
+    slider: Slider
     value: float
-    move: Callable[[float], None]
+
+    @property
+    def name(self) -> str:
+        return self.slider.name
 
     def paint(self, pen: Pen) -> None:
         left, top, right, bottom = self.box
+        names = self.slider.names
         pen.text((left, top + 7), self.name, FAINT)
-        pen.text((right, top + 7), f"{self.value:.3g}", INK, anchor="rm")
+        shown = _short(names[round(self.value)], 22) if names else f"{self.value:.3g}"
+        pen.text((right, top + 7), shown, INK, anchor="rm")
         y = bottom - 8
         x = left + self._share * (right - left)
         pen.box((left, y - 2, right, y + 2), LINE, 2)
@@ -262,18 +265,25 @@ class Slide:
 
     @property
     def _share(self) -> float:
-        return math.log(self.value / self.least) / math.log(self.most / self.least)
+        least, most = self.slider.least, self.slider.most
+        if self.slider.linear:
+            return (self.value - least) / ((most - least) or 1.0)
+        return math.log(self.value / least) / math.log(most / least)
 
     def down(self, x: float, y: float) -> None:
         self.drag(x, y)
 
     def drag(self, x: float, y: float) -> None:
         left, _, right, _ = self.box
+        least, most = self.slider.least, self.slider.most
         share = min(max((x - left) / (right - left), 0.0), 1.0)
-        value = self.least * (self.most / self.least) ** share
-        # The middle of a range about 1 is easy to hit.
-        self.value = 1.0 if abs(math.log(value)) < 0.02 * math.log(self.most / self.least) else value
-        self.move(min(max(self.value, self.least), self.most))
+        if self.slider.linear:
+            self.value = least + (most - least) * share
+        else:
+            value = least * (most / least) ** share
+            # The middle of a range about 1 is easy to hit.
+            self.value = 1.0 if abs(math.log(value)) < 0.02 * math.log(most / least) else value
+        self.slider.set(min(max(self.value, least), most))
 
 
 Widget = Button | Slide

@@ -1,10 +1,10 @@
-"""What the viewer shows: an optimisation of one's own, a fit, or a mesh (protocol: ``Session``)."""
+"""What the viewer shows: an optimisation of one's own, or a fit (protocol: ``Session``)."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -13,26 +13,18 @@ import numpy as np
 
 from ..ad import functional as F
 from ..ad.graph import Variable
-from ..ad.graph.types import FLOAT, IVEC3, VEC3, VEC4, Size
+from ..ad.graph.types import FLOAT, IVEC3, VEC3, VEC4
 from ..errors import InputError
 from ..render.core.lists import as_list
-from ..render.drawing.entry import Maker, render
-from ..render.drawing.fibres import places_of, split_nodes
-from ..render.drawing.pixels import Pixels
-from ..render.drawing.scenes.joined import scene_given
 from ..render.fit import FitJob, FitResult, Progress
 from ..render.fit.graphs.round import CHUNK, Subject
 from ..render.fit.graphs.term import RANGES, Controls
 from ..render.fit.job import FitRun, Moment
 from ..render.formats import save_mesh
 from ..render.io import save_png
-from ..render.mesh import Material, Mesh
-from ..render.scene.scene import Node
-from ..render.scene.scene import Scene as Nodes
-from ..render.shading.environment import Environment, studio
+from ..render.mesh import Mesh
 from ..render.surface.color import encoded, linear_to_srgb, srgb_to_linear
 from ..vk.run.engine import DressiAD
-from .pictures import BACKGROUND
 
 # An optimisation of one's own in the viewer: any ``DressiAD``.
 
@@ -288,79 +280,6 @@ class FitSession:
         self.status.note = f"saved {path.name}"
 
 
-# A mesh or a scene in the viewer: nothing is optimised.
-
-VALUES = "the viewer shows arrays; put what `recv` gives into the scene instead of Variables"
-
-
-class MeshSession:
-    """Shows a mesh or a scene as ``render`` draws it, scaled into a sphere of radius 1 at the origin.
-
-    Materials are lit by the lights of the scene, or by ``studio`` where it has none; without a material
-    colours are shown as they are. The engine stays open. Raises InputError for Variables.
-    """
-
-    views = None
-    sliders = ()
-    actions: Mapping[str, Callable[[], None]] = {}
-
-    def __init__(self, shown: Mesh | Nodes, engine: DressiAD, title: str | None = None):
-        nodes = shown if isinstance(shown, Nodes) else Nodes([Node(shown)])
-        lights = nodes.lights or (Environment(studio()) if any(map(_is_lit, nodes)) else None)
-        behind = srgb_to_linear(np.array(BACKGROUND))
-        surfaces, fibres, _ = split_nodes(nodes, None)
-        points = places_of(scene_given(surfaces).framed, fibres)
-        if points is None:
-            raise InputError(VALUES)
-        middle = (points.min(0) + points.max(0)) / 2
-        radius = max(float(np.linalg.norm(points - middle, axis=1).max()), 1e-30)
-        unit = np.diag([1 / radius] * 3 + [1.0])
-        unit[:3, 3] = -middle / radius
-        # Scenes without lights of their own move as a whole: single precision counts from the origin.
-        self._unit = unit if nodes.lights else np.eye(4)
-        pixels = render(
-            nodes,
-            size=(1, 1),
-            filter="trilinear",
-            light=lights,
-            background=behind,
-            to_world=None if nodes.lights else unit,
-        )
-        if not isinstance(pixels, Pixels):
-            raise InputError(VALUES)
-        recipe = self._recipe = pixels.recipe
-        self._parts = {name: value.leaf(name) for name, value in recipe.values.items()}
-        view = recipe.picture(self._parts).view
-        position = view.position * float(self._unit[0, 0]) + tuple(self._unit[:3, 3].tolist())
-        self.scene = Scene(engine, Subject(position, view.faces, view.face_count, picture=self._picture))
-        self.up = np.array([0.0, 1.0, 0.0])
-        # Fibres alone are drawn beside a triangle that bounds them.
-        counts = [f"{view.face_count:,} faces"] if len(fibres) < len(nodes) else []
-        counts += [f"{sum(f.node.geometry.count for f in fibres):,} points"] if fibres else []
-        self.status = Status(title or nodes[0].name, phase=", ".join(counts), finished=True)
-
-    def _picture(self, matrices: Variable, size: Size) -> Variable:
-        """VEC3: sRGB codes of all nodes."""
-        parts = self._parts | {"cameras": F.matmul(matrices, F.mat4(*self._unit.T))}
-        assert isinstance(self._recipe.picture, Maker)
-        return encoded(F.maximum(replace(self._recipe.picture, size=size)(parts).colour, 0.0))
-
-    def advance(self, seconds: float, *, steps: int | None = None) -> None:
-        time.sleep(max(seconds, 0.0))
-
-    def stop(self) -> None:
-        self.status.finished = True
-
-
-def _is_lit(node: Node) -> bool:
-    """Whether a node has a material that lights shade."""
-    given = node.material
-    if given is None:
-        mesh = getattr(node.geometry, "mesh", None)
-        given = None if mesh is None else mesh.material
-    return given is not None and not (isinstance(given, Material) and given.unlit)
-
-
 # The protocol of what a viewer shows: it advances, and tells what is drawn of it.
 
 
@@ -385,19 +304,23 @@ class Views:
 
 @dataclass(frozen=True)
 class Slider:
-    """A number that a person may change between two positive ones, on a logarithmic scale."""
+    """A number that a person may change between two others: positive ones on a logarithmic scale, or
+    ``linear``. names: instead of numbers, of 0, 1, ..., one of which is chosen."""
 
     name: str
     least: float
     most: float
     get: Callable[[], float]
     set: Callable[[float], None]
+    linear: bool = False
+    names: Sequence[str] = ()
 
 
 @dataclass
 class Status:
     """What the panel says. phase: of the optimisation.  done, total: its steps, total 0 if nobody knows.
-    step_ms: of the last steps.  note: the last thing that was done on request."""
+    step_ms: of the last steps.  note: the last thing that was done on request.  running: seconds in a viewer,
+    without pauses."""
 
     title: str
     phase: str = ""
@@ -406,6 +329,7 @@ class Status:
     step_ms: float | None = None
     finished: bool = False
     note: str = ""
+    running: float = 0.0
     curves: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
     """Name of a curve -> (step, value)."""
 

@@ -72,6 +72,7 @@ class Viewer:
         self._asked: list[Callable[[], None]] = []
         self._dirty, self._cost = True, 0.0
         self._last = self._painted = -1e9
+        self._ticked = time.perf_counter()
         for kind, handler in (
             ("pointer_down", self._down), ("pointer_move", self._move), ("pointer_up", self._up), ("wheel", self._wheel),
             ("key_down", self._key), ("resize", self._redraw), ("before_draw", self._redraw),
@@ -111,8 +112,10 @@ class Viewer:
         if self.canvas.closed:
             self.session.stop()
             return False
-        due = self._last + self.interval
-        left = max(due - time.perf_counter(), 0.0)
+        now = time.perf_counter()
+        self.session.status.running += 0.0 if self.resting else now - self._ticked
+        self._ticked, due = now, self._last + self.interval
+        left = max(due - now, 0.0)
         if self.resting:
             time.sleep(min(left, INTERVALS[0]) if rest else 0)
         else:

@@ -13,10 +13,11 @@ from screen import Screen, until
 import dressi
 import dressi.viewer
 from dressi import FLOAT, MAT4, DressiAD, F, InputError, Variable, adam
-from dressi.render import MorphGeometry, Node, Scene, StrandGeometry, load_mesh, primitives
+from dressi.render import MorphGeometry, Node, PointGeometry, Scene, StrandGeometry, load_mesh, primitives
 from dressi.render.fit import FitJob
 from dressi.render.fit import job as running
 from dressi.render.fit.graphs import term
+from dressi.render.scene.clips import Clip, Motion, Track
 from dressi.viewer import EngineSession, FitSession, MeshSession, Orbit, Viewer, open_canvas
 from dressi.viewer.panel import WIDTH
 from dressi.viewer.pictures import BACKGROUND, FIT, MODES, TRUTH
@@ -104,8 +105,51 @@ def test_a_scene_is_shown_as_its_nodes_say(device, canvas):
         red, blue = (shown[..., k] - shown[..., 1] for k in (0, 2))
         left, right = (np.nonzero((own > 0.3).any(0))[0] for own in (red, blue))
         assert left.max() < 64 < right.min()
-        with pytest.raises(InputError, match="the viewer shows arrays"):
+        with pytest.raises(InputError, match="where the scene lies is not known"):
             MeshSession(Scene([Node(cube, to_world=Variable(MAT4, (1, 1)))]), engine)
+
+
+@pytest.mark.one_driver
+def test_clips_are_played_paused_and_chosen(device, canvas):
+    place, points = np.eye(4), PointGeometry(np.array([[0.0, 1.2, 0]]), radius=0.4, colours=(0.0, 0.0, 1.0))
+    place[0, 3] = 2.0
+    nodes = [Node(primitives.cube(0.5), {"colour": (1, 0, 0)}, place), Node(points, None, place)]
+    # One clip moves the cube from the left to the right within a second, the other one the point.
+    track = lambda node: Track(  # noqa: E731
+        node, "translation", np.array([0.0, 1]), np.array([[-2.0, 0, 0], [2, 0, 0]]), "LINEAR"
+    )
+    clips = tuple(Clip(name, (track(node),)) for node, name in enumerate(("cube", "point")))
+    rest = {"translation": (2, 0, 0), "rotation": (0, 0, 0, 1), "scale": (1, 1, 1)}
+    motion = Motion(clips, {}, {0: rest, 1: rest}, (0, 1), ((), ()))
+    with DressiAD(device) as engine:
+        viewer = Viewer(MeshSession(Scene(nodes, motion=motion), engine), canvas)
+        session, scene = viewer.session, viewer.session.scene
+        viewer.choose("textured")
+        viewer.orbit.elevation = viewer.orbit.azimuth = 0.0
+
+        def middles() -> list[float]:
+            shown = frame(viewer)
+            return [float(np.nonzero((shown[..., k] - shown[..., 1] > 0.3).any(0))[0].mean()) for k in (0, 2)]
+
+        first = middles()
+        sliders = {slider.name: slider for slider in session.sliders}
+        sliders["time"].set(0.5)
+        half = middles()
+        sliders["time"].set(1.0)
+        last = middles()
+        assert first[0] < 40 and half[0] == pytest.approx(64, abs=2) and last[0] > 88 and first[1] == last[1]
+        sliders["clip"].set(1.0)
+        assert middles()[1] < 40 and sliders["clip"].names == ["cube", "point"]
+        session.advance(0.0, steps=15)
+        assert middles()[1] == pytest.approx(64, abs=2)
+        viewer.toggle()
+        held = sliders["time"].get()
+        for _ in range(3):
+            viewer.tick()
+        assert sliders["time"].get() == held
+        viewer.toggle()
+        assert until(lambda: viewer.tick() and sliders["time"].get() < held)  # it plays and begins again
+        assert session.scene is scene  # nothing was built for another time
 
 
 @pytest.mark.one_driver

@@ -1,0 +1,225 @@
+"""Meshes and scenes in the viewer, with their materials, lights and animations."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..ad import functional as F
+from ..ad.graph import Variable
+from ..ad.graph.types import MAT4, Size
+from ..errors import InputError
+from ..render.drawing.entry import Maker, leaves
+from ..render.drawing.fibres import Fibres, places_of, split_nodes
+from ..render.drawing.scenes import images
+from ..render.drawing.scenes.images import Given, Values
+from ..render.drawing.scenes.joined import scene_given
+from ..render.fit.graphs.round import Subject
+from ..render.forms.form import HARD
+from ..render.mesh import Material, Mesh
+from ..render.scene.scene import Node
+from ..render.scene.scene import Scene as Nodes
+from ..render.shading.environment import Environment, studio
+from ..render.strands.geometry import PointGeometry, StrandGeometry
+from ..render.surface.color import encoded, srgb_to_linear
+from ..vk.run.engine import DressiAD
+from .pictures import BACKGROUND
+from .sessions import Scene, Slider, Status
+
+FIBRES = (StrandGeometry, PointGeometry)
+FRAME = 1 / 30
+"""Seconds of a single step of an animation."""
+POSES = 5
+"""Times of a clip at which the whole scene is in the first view."""
+
+
+class SceneGraph:
+    """A scene as ``render`` draws it, as a graph of an engine, scaled into a sphere of radius 1 at the origin.
+
+    Materials are lit by the lights of the scene, or by ``studio`` where it has none; without a material colours
+    are shown as they are. unit: (4, 4) from the world to the sphere, by default around the scene (``unit_of``).
+    """
+
+    def __init__(self, engine: DressiAD, nodes: Nodes, unit: np.ndarray | None = None):
+        self._engine = engine
+        self.lit = bool(nodes.lights) or any(map(_is_lit, nodes))
+        lights = nodes.lights or (Environment(studio()) if self.lit else None)
+        emitted, self._lights = images.light_given(lights)
+        behind = images.picture_of("background", srgb_to_linear(np.array(BACKGROUND)))
+        self._fixed = emitted | {"cameras": images.per_view("cameras", MAT4, np.eye(4)), "background": behind}
+        self.unit = unit_of([nodes]) if unit is None else unit
+        # Scenes without lights of their own move as a whole: single precision counts from the origin.
+        self._whole, self._rest = (None, self.unit) if nodes.lights else (self.unit, np.eye(4))
+        self.exposure = Variable.of(1.0, name="exposure")
+        self._places: dict[str, Variable] = {}
+        self._fibres: tuple[Fibres, ...] = ()
+        self._maker: Maker | None = None
+        self._values: dict[str, Values] = {}
+        self._parts: dict[str, Variable] = {}
+        self.show(nodes)
+
+    def show(self, nodes: Nodes) -> None:
+        """Other places and shapes of the same nodes. What has changed is sent; ``scene`` is another object where
+        that takes another graph."""
+        maker, given = self._made(nodes)
+        values = {name: one for name, one in given.items() if isinstance(one, Values)}
+        shapes = {name: one.array.shape for name, one in values.items()}
+        if maker == self._maker and shapes == {name: one.array.shape for name, one in self._values.items()}:
+            known = {name: one.array for name, one in self._values.items()}
+            self._engine.send_many(
+                {self._parts[k]: x.array for k, x in values.items() if not np.array_equal(x.array, known[k])}
+            )
+        else:
+            self._maker, self._parts = maker, leaves(given) | self._places
+            position = maker.scene.position(self._parts) * float(self._rest[0, 0])
+            position = position + tuple(self._rest[:3, 3].tolist())
+            count = maker.scene.face_count
+            subject = Subject(position, self._parts["faces"], count, picture=self._picture)
+            self.scene = Scene(self._engine, subject)
+        self._values = values
+
+    def _made(self, nodes: Nodes) -> tuple[Maker, dict[str, Given]]:
+        places = {}
+        if nodes.motion is not None:
+            # Points of strands are part of the graph: clips move them by leaves.
+            each = list(nodes)
+            for k, node in enumerate(each):
+                if isinstance(node.geometry, FIBRES) and not isinstance(node.to_world, Variable):
+                    name, place = f"place {k}", np.eye(4) if node.to_world is None else node.to_world
+                    places[name] = images.per_view("to_world", MAT4, place)
+                    if name not in self._places:
+                        self._places[name] = places[name].leaf(name)
+                    each[k] = Node(node.geometry, node.material, self._places[name], node.name)
+            nodes = Nodes(each, lights=nodes.lights)
+        surfaces, fibres, numbers = split_nodes(nodes, self._whole)
+        self._fibres = self._fibres or tuple(fibres)
+        drawn = scene_given(surfaces, self._whole)
+        own = tuple(numbers.tolist()) if fibres else ()
+        maker = Maker(
+            drawn.recipe, (1, 1), 1, HARD, "none", True, None, (), self._lights, "trilinear",
+            fibres=self._fibres, numbers=own,
+        )  # fmt: skip
+        return maker, self._fixed | drawn.given | places
+
+    def expose(self, factor: float) -> None:
+        """Multiply all light."""
+        self._engine.send(self.exposure, factor)
+
+    def _picture(self, matrices: Variable, size: Size) -> Variable:
+        """VEC3: sRGB codes of all nodes."""
+        assert self._maker is not None
+        parts = self._parts | {"cameras": F.matmul(matrices, F.mat4(*self._rest.T))}
+        colour = replace(self._maker, size=size)(parts).colour
+        return encoded(F.maximum(colour, 0.0) * self.exposure)
+
+
+def unit_of(scenes: Sequence[Nodes]) -> np.ndarray:
+    """(4, 4) from the world to a sphere of radius 1 at the origin around the nodes of all scenes. Raises
+    InputError where it is not known where they lie."""
+    each = []
+    for nodes in scenes:
+        surfaces, fibres, _ = split_nodes(nodes, None)
+        found = places_of(scene_given(surfaces).framed, fibres)
+        if found is None:
+            raise InputError(
+                "where the scene lies is not known; make Variables with data to see them in the viewer"
+            )
+        each.append(found.reshape(-1, 3))
+    points = np.concatenate(each)
+    middle = (points.min(0) + points.max(0)) / 2
+    radius = max(float(np.linalg.norm(points - middle, axis=1).max()), 1e-30)
+    unit = np.diag([1 / radius] * 3 + [1.0])
+    unit[:3, 3] = -middle / radius
+    return unit
+
+
+def _is_lit(node: Node) -> bool:
+    """Whether a node has a material that lights shade."""
+    given = node.material
+    if given is None:
+        mesh = getattr(node.geometry, "mesh", None)
+        given = None if mesh is None else mesh.material
+    return given is not None and not (isinstance(given, Material) and given.unlit)
+
+
+class MeshSession:
+    """Shows a mesh or a scene (``SceneGraph``), and plays the clips of a scene over and over.
+
+    The engine stays open. Raises InputError.
+
+    >>> from dressi.render import primitives
+    >>> from dressi.viewer import MeshSession
+    >>> with DressiAD() as ad:
+    ...     session = MeshSession(primitives.cube(), ad)
+    ...     session.status.title, session.status.phase
+    ('cube', '12 faces')
+    """
+
+    views = None
+    actions: Mapping[str, Callable[[], None]] = {}
+
+    def __init__(self, given: Mesh | Nodes, engine: DressiAD, title: str | None = None):
+        self._nodes = given if isinstance(given, Nodes) else Nodes([Node(given)])
+        clips, self._clip, self._time, self._played = self._nodes.clips, 0, 0.0, 0.0
+        self._exposure = 1.0
+        shown = [self._nodes]
+        if clips:
+            shown = [self._nodes.at(t) for t in np.linspace(clips[0].start, clips[0].end, POSES)]
+            self._time = clips[0].start
+        self.graph = SceneGraph(engine, shown[0], unit_of(shown))
+        self.up = np.array([0.0, 1.0, 0.0])
+        fibres = [node.geometry for node in self._nodes if isinstance(node.geometry, FIBRES)]
+        # Fibres alone are drawn beside a triangle that bounds them.
+        subject = self.scene.subject
+        counts = [f"{subject.face_count:,} faces"] if subject and len(fibres) < len(self._nodes) else []
+        counts += [f"{sum(shape.count for shape in fibres):,} points"] if fibres else []
+        self.status = Status(title or self._nodes.nodes[0].name, ", ".join(counts), finished=not clips)
+
+    @property
+    def scene(self) -> Scene:
+        return self.graph.scene
+
+    @property
+    def sliders(self) -> Sequence[Slider]:
+        sliders, clips = [], self._nodes.clips
+        if clips:
+            now = clips[self._clip]
+            sliders.append(Slider("time", now.start, now.end, lambda: self._time, self._to, linear=True))
+        if len(clips) > 1:
+            names = [clip.name for clip in clips]
+            sliders.append(
+                Slider("clip", 0, len(clips) - 1, lambda: self._clip, self._choose, linear=True, names=names)
+            )
+        if self.graph.lit:
+            sliders.append(Slider("exposure", 1 / 64, 64, lambda: self._exposure, self._expose))
+        return sliders
+
+    def _to(self, seconds: float) -> None:
+        """Show the clip at a time."""
+        self._time = seconds
+        self.graph.show(self._nodes.at(seconds, self._clip))
+
+    def _choose(self, number: float) -> None:
+        """Play another clip, from its start."""
+        self._clip = round(number)
+        self._to(self._nodes.clips[self._clip].start)
+
+    def _expose(self, factor: float) -> None:
+        self._exposure = factor
+        self.graph.expose(factor)
+
+    def advance(self, seconds: float, *, steps: int | None = None) -> None:
+        if steps is None:
+            time.sleep(max(seconds, 0.0))
+        if not self._nodes.clips:
+            return
+        clip, running = self._nodes.clips[self._clip], self.status.running
+        passed = running - self._played if steps is None else steps * FRAME
+        self._played, length = running, max(clip.end - clip.start, FRAME)
+        self._to(clip.start + (self._time - clip.start + passed) % length)
+
+    def stop(self) -> None:
+        self.status.finished = True
