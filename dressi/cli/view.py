@@ -22,8 +22,15 @@ def view(
         Path | None,
         typer.Option(help="Write the first picture to this file (.png, .jpg, ...), and close the window."),
     ] = None,
+    clip: Annotated[
+        str | None, typer.Option(help="The animation that is played first, by name; default: the first.")
+    ] = None,
+    at: Annotated[
+        float | None, typer.Option(help="Seconds of the animation at which it begins, paused.")
+    ] = None,
 ) -> None:
-    """Show a mesh in a window: turn it with the mouse, 1 to 4 choose what is shown, q closes."""
+    """Show a mesh or a scene in a window: turn it with the mouse, 1 to 4 choose what is shown, space pauses an
+    animation, q closes."""
     with imports():
         import numpy as np
 
@@ -43,7 +50,11 @@ def view(
         raise InputError("nobody can close an offscreen window; give --picture FILE.png with it")
     with Device.open(device) as opened, open_canvas(backend, window, f"{path.name} - dressi") as canvas:
         with DressiAD(opened) as engine:
-            viewer = Viewer(MeshSession(scene, engine, path.name), canvas)
+            session = MeshSession(scene, engine, path.name)
+            if clip is not None or at is not None:
+                session.show(at, clip)
+            viewer = Viewer(session, canvas)
+            viewer.paused = at is not None
             coloured = len(scene) > 1 or any(map(_is_coloured, scene))
             viewer.choose("textured" if coloured else "shaded")
             if picture is None:

@@ -186,26 +186,33 @@ class MeshSession:
     def sliders(self) -> Sequence[Slider]:
         sliders, clips = [], self._nodes.clips
         if clips:
-            now = clips[self._clip]
-            sliders.append(Slider("time", now.start, now.end, lambda: self._time, self._to, linear=True))
+            ends = clips[self._clip].start, clips[self._clip].end
+            sliders.append(Slider("time", *ends, lambda: self._time, self.show, linear=True))
         if len(clips) > 1:
-            names = [clip.name for clip in clips]
-            sliders.append(
-                Slider("clip", 0, len(clips) - 1, lambda: self._clip, self._choose, linear=True, names=names)
-            )
+            names, choose = [clip.name for clip in clips], lambda number: self.show(clip=round(number))
+            ends = 0, len(clips) - 1
+            sliders.append(Slider("clip", *ends, lambda: self._clip, choose, linear=True, names=names))
         if self.graph.lit:
             sliders.append(Slider("exposure", 1 / 64, 64, lambda: self._exposure, self._expose))
         return sliders
 
-    def _to(self, seconds: float) -> None:
-        """Show the clip at a time."""
-        self._time = seconds
-        self.graph.show(self._nodes.at(seconds, self._clip))
+    def show(self, seconds: float | None = None, clip: int | str | None = None) -> None:
+        """Show a time of a clip; by default the start of the clip that is chosen. Raises InputError.
 
-    def _choose(self, number: float) -> None:
-        """Play another clip, from its start."""
-        self._clip = round(number)
-        self._to(self._nodes.clips[self._clip].start)
+        >>> from dressi.render import primitives
+        >>> from dressi.viewer import MeshSession
+        >>> with DressiAD() as ad:
+        ...     MeshSession(primitives.cube(), ad).show(0.5)
+        Traceback (most recent call last):
+        dressi.errors.InputError: the scene has no clips; load_scene reads those of glTF files
+        """
+        if self._nodes.motion is None:
+            self._nodes.at(0.0)  # says so
+        assert self._nodes.motion is not None
+        chosen = self._nodes.motion.clip(self._clip if clip is None else clip)
+        self._clip = self._nodes.clips.index(chosen)
+        self._time = chosen.start if seconds is None else seconds
+        self.graph.show(self._nodes.at(self._time, self._clip))
 
     def _expose(self, factor: float) -> None:
         self._exposure = factor
@@ -219,7 +226,7 @@ class MeshSession:
         clip, running = self._nodes.clips[self._clip], self.status.running
         passed = running - self._played if steps is None else steps * FRAME
         self._played, length = running, max(clip.end - clip.start, FRAME)
-        self._to(clip.start + (self._time - clip.start + passed) % length)
+        self.show(clip.start + (self._time - clip.start + passed) % length)
 
     def stop(self) -> None:
         self.status.finished = True

@@ -115,10 +115,9 @@ def test_clips_are_played_paused_and_chosen(device, canvas):
     place[0, 3] = 2.0
     nodes = [Node(primitives.cube(0.5), {"colour": (1, 0, 0)}, place), Node(points, None, place)]
     # One clip moves the cube from the left to the right within a second, the other one the point.
-    track = lambda node: Track(  # noqa: E731
-        node, "translation", np.array([0.0, 1]), np.array([[-2.0, 0, 0], [2, 0, 0]]), "LINEAR"
-    )
-    clips = tuple(Clip(name, (track(node),)) for node, name in enumerate(("cube", "point")))
+    times, ways = np.array([0.0, 1]), np.array([[-2.0, 0, 0], [2, 0, 0]])
+    tracks = [Track(node, "translation", times, ways, "LINEAR") for node in (0, 1)]
+    clips = tuple(Clip(name, (track,)) for name, track in zip(("cube", "point"), tracks, strict=True))
     rest = {"translation": (2, 0, 0), "rotation": (0, 0, 0, 1), "scale": (1, 1, 1)}
     motion = Motion(clips, {}, {0: rest, 1: rest}, (0, 1), ((), ()))
     with DressiAD(device) as engine:
