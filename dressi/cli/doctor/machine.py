@@ -24,6 +24,7 @@ from .probe import Ask
 
 EXTRAS = {
     "clouds": "clouds of points in .las and .laz",
+    "compression": "glTF files packed by Draco or meshoptimizer",
     "images": "Radiance .hdr, OpenEXR .exr and 16-bit colour pictures; videos",
     "jax": "dressi.jax",
     "jupyter": "windows in notebooks",

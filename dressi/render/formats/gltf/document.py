@@ -9,6 +9,7 @@ import base64
 import binascii
 import struct
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
@@ -18,16 +19,17 @@ import numpy as np
 from ....config import config
 from ....errors import InputError, shown, warn
 from ...core.materials import GLTF
-from ...io.files import LARGEST_FILE, Damaged, check_counts, inside, parse_json, read_bytes
+from ...io.files import LARGEST_FILE, Damaged, check_counts, inside, parse_json, read_bytes, reason
 from ...scene.clips import placement
 
 MAGIC, JSON_CHUNK, BINARY_CHUNK = 0x46546C67, 0x4E4F534A, 0x004E4942
 _DTYPES = {5120: "<i1", 5121: "<u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4"}
 _WIDTHS = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT4": 16}
+DRACO, MESHOPT = "KHR_draco_mesh_compression", ("EXT_meshopt_compression", "KHR_meshopt_compression")
 GLOSSY, INSTANCES = "KHR_materials_pbrSpecularGlossiness", "EXT_mesh_gpu_instancing"
 _KNOWN = GLTF.extensions | {
     "KHR_lights_punctual", "KHR_mesh_quantization", "KHR_texture_transform", "KHR_materials_unlit",
-    "EXT_texture_webp", GLOSSY, INSTANCES,
+    "EXT_texture_webp", GLOSSY, INSTANCES, DRACO, *MESHOPT,
 }  # fmt: skip
 
 LARGEST_SCENE = 65_536
@@ -71,8 +73,8 @@ class Document:
             raise Damaged("it is not a glTF file, or it is truncated") from None
         if not version.startswith("2"):
             raise InputError(f"it is glTF {shown(version)}; export it as glTF 2.0")
-        unknown = sorted({str(name) for name in self.json.get("extensionsRequired", [])} - _KNOWN)
-        if unknown:
+        self._required = {str(name) for name in self.json.get("extensionsRequired", [])}
+        if unknown := sorted(self._required - _KNOWN):
             needed = shown(", ".join(unknown))
             raise InputError(f"it needs {needed}, which is not read here; export it without")
         unread = sorted({str(name) for name in self.json.get("extensionsUsed", [])} - _KNOWN)
@@ -82,6 +84,7 @@ class Document:
         if len(scenes) > 1:
             self.warn(f"has {len(scenes)} scenes; scene {shown(self.json.get('scene', 0))} is read")
         self._buffers: dict[int, bytes] = {}
+        self._inflated: dict[int, tuple[memoryview, int]] = {}
         self._accessors: dict[int, np.ndarray] = {}
         self._decoded = self._instances = 0
 
@@ -183,11 +186,65 @@ class Document:
     def view(self, index: Any) -> tuple[memoryview, int]:
         """The bytes of a buffer view, and its stride, 0 for none."""
         entry = self.item("bufferViews", index)
+        packed = {name: part for name, part in entry.get("extensions", {}).items() if name in MESHOPT}
+        if packed and (self._required & packed.keys() or "uri" not in self.item("buffers", entry["buffer"])):
+            if index not in self._inflated:
+                self._inflated[index] = self._inflate(index, *packed.popitem())
+            return self._inflated[index]
+        return self._slice(index, entry), self.whole(entry, "byteStride", 0)
+
+    def _slice(self, index: int, entry: dict[str, Any]) -> memoryview:
         start, size = self.whole(entry, "byteOffset", 0), self.whole(entry, "byteLength")
         data = self.buffer(entry["buffer"])
         if start + size > len(data):
             raise Damaged(f"buffer view {index} runs past its buffer")
-        return memoryview(data)[start : start + size], self.whole(entry, "byteStride", 0)
+        return memoryview(data)[start : start + size]
+
+    def _inflate(self, index: int, name: str, part: dict[str, Any]) -> tuple[memoryview, int]:
+        """A buffer view that meshoptimizer packed."""
+        count, stride, data = (
+            self.whole(part, "count"),
+            self.whole(part, "byteStride"),
+            self._slice(index, part),
+        )
+        if count * stride + sum(len(one) for one, _ in self._inflated.values()) > LARGEST_FILE:
+            raise InputError(f"it unpacks to more than {LARGEST_FILE:,} bytes; split it")
+        decode = self._library("meshopt", name).decode_gltf_buffer
+        try:
+            values = decode(bytes(data), count, stride, part.get("mode"), part.get("filter"))
+        except (ValueError, TypeError) as error:
+            raise Damaged(f"buffer view {index} is no {name} ({reason(error)})") from None
+        return memoryview(values.tobytes()), stride
+
+    def unpack(self, primitive: dict[str, Any]) -> None:
+        """Read the accessors of a primitive that Draco packed; those of a copy without are read as they are."""
+        part, attributes = primitive.get("extensions", {}).get(DRACO), primitive["attributes"]
+        if part is None or "bufferView" in self.item("accessors", attributes["POSITION"]):
+            return
+        decode = self._library("DracoPy", DRACO).decode
+        try:
+            mesh = decode(bytes(self.view(part["bufferView"])[0]))
+            tables = {entry["unique_id"]: entry["data"] for entry in mesh.attributes}
+            columns = {attributes[name]: tables[number] for name, number in part["attributes"].items()}
+            columns[primitive["indices"]] = mesh.faces.reshape(-1, 1)
+        except InputError:
+            raise
+        except Exception as error:  # DracoPy's own are of no common kind
+            raise Damaged(f"a primitive is no {DRACO} ({reason(error)})") from None
+        for index, values in columns.items():
+            entry = self.item("accessors", index)
+            wanted = self.count(index), _WIDTHS.get(entry.get("type", ""))
+            if values.shape != wanted:
+                raise Damaged(f"Draco has {values.shape} values for accessor {index}, which has {wanted}")
+            self._accessors[index] = _numbers(values, entry, self._dtype(entry))
+
+    def _library(self, name: str, extension: str) -> Any:
+        try:
+            return import_module(name)
+        except ImportError:
+            raise InputError(
+                f"it needs the library {name}: pip install 'dressi[compression]'; or export it without {extension}"
+            ) from None
 
     def _elements(self, entry: dict[str, Any], count: int, dtype: np.dtype, width: int) -> np.ndarray:
         view, offset = entry["bufferView"], self.whole(entry, "byteOffset", 0)
@@ -209,9 +266,7 @@ class Document:
     def accessor(self, index: Any) -> np.ndarray:
         """(count, width) float64, or int64 for integers that are not normalised. Read-only and shared."""
         if index not in self._accessors:
-            values = self._accessor(index, self.item("accessors", index))
-            values.flags.writeable = False
-            self._accessors[index] = values
+            self._accessors[index] = self._accessor(index, self.item("accessors", index))
         return self._accessors[index]
 
     def _accessor(self, index: int, entry: dict[str, Any]) -> np.ndarray:
@@ -234,11 +289,7 @@ class Document:
             values = np.zeros((count, width), dtype)
         if "sparse" in entry:
             values = self._replaced(values, entry["sparse"])
-        if dtype.kind == "f":
-            return values.astype(np.float64)
-        if entry.get("normalized"):
-            return np.maximum(values / np.iinfo(dtype).max, -1.0)
-        return values.astype(np.int64)
+        return _numbers(values, entry, dtype)
 
     def _dtype(self, entry: dict[str, Any]) -> np.dtype:
         kind = entry.get("componentType")
@@ -335,3 +386,12 @@ class Document:
         if not 1e-6 < length < np.inf:
             raise Damaged(f"the rotation {shown(node['rotation'])} is no quaternion")
         return placement(place, quaternion, scale)
+
+
+def _numbers(values: np.ndarray, entry: dict[str, Any], dtype: np.dtype) -> np.ndarray:
+    """Elements of an accessor of a type as its numbers, read-only."""
+    if dtype.kind != "f" and entry.get("normalized"):
+        values = np.maximum(values / np.iinfo(dtype).max, -1.0)
+    values = values.astype(np.float64 if values.dtype.kind == "f" or dtype.kind == "f" else np.int64)
+    values.flags.writeable = False
+    return values

@@ -117,6 +117,7 @@ class Primitives:
     def _part(self, entry: dict[str, Any], attributes: dict[str, int]) -> Part:
         vertices = self.document.count(attributes["POSITION"])
         check_counts(vertices, 0)
+        self.document.unpack(entry)
         if "indices" in entry:
             index = self.document.accessor(entry["indices"])[:, 0].astype(np.int64)
         else:
