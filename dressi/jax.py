@@ -31,8 +31,7 @@ import numpy as np
 from .ad.graph.types import VType
 from .errors import InputError
 from .frameworks.crossing import HOST, CudaCrossing
-from .frameworks.cuda import Cuda
-from .frameworks.cuda_array import CudaArray
+from .frameworks.cuda import Cuda, CudaArray
 from .frameworks.engine import Engine, engine
 from .frameworks.operation import WRAP, Operation, Spec, wrapped
 from .frameworks.optional import library

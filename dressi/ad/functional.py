@@ -36,11 +36,9 @@ from .ops.pixel.matrix import *
 from .ops.pixel.random import *
 from .ops.pixel.hints import *
 from .ops.image.reduce import *
-from .ops.image.extremes import *
 from .ops.image.activations import *
 from .ops.image.coordinates import *
 from .ops.image.image import *
-from .ops.image.resize import *
 from .imaging.channels import *
 from .imaging.contract import *
 from .imaging.convolve import *

@@ -15,7 +15,7 @@ from dressi import FLOAT, INT, IVEC2, IVEC3, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4,
 from dressi.ad.contract import contraction
 from dressi.ad.graph import Domain, Function, Variable
 from dressi.ad.least_squares.linear import preconditioner
-from dressi.ad.ops.image import extremes, lookup, reduce, resize
+from dressi.ad.ops.image import image, lookup, reduce
 from dressi.ad.ops.pixel import geometry, kinds, matrix, vector
 from dressi.ad.ops.pixel import random as randoms
 from dressi.ad.ops.texture import inverse_uv
@@ -108,8 +108,8 @@ for vtype in (FLOAT, VEC3, MAT3):
         *(example(lambda x, a=a: F.sum(x, a), of(vtype, SIZE, BATCH)) for a in ("x", "y", "n", "xyn")),
     )
 add(reduce.Sum, example(F.sum, of(IVEC2, SIZE, BATCH, -9, 9)), example(F.mean, of(VEC2, SIZE, 3)))
-add(extremes.ReduceMax, *(example(lambda x, a=a: F.max(x, a), of(VEC2, SIZE, BATCH)) for a in ("x", "yn")))
-add(extremes.ReduceMin, *(example(lambda x, a=a: F.min(x, a), of(FLOAT, SIZE, BATCH)) for a in ("n", "xy")))
+add(reduce.ReduceMax, *(example(lambda x, a=a: F.max(x, a), of(VEC2, SIZE, BATCH)) for a in ("x", "yn")))
+add(reduce.ReduceMin, *(example(lambda x, a=a: F.min(x, a), of(FLOAT, SIZE, BATCH)) for a in ("n", "xy")))
 add(
     contraction.SumOfParts,
     *(
@@ -117,7 +117,7 @@ add(
         for c in (1, 2)
     ),
 )
-add(extremes.ReduceMax, example(F.max, of(IVEC3, SIZE, BATCH, -9, 9)))
+add(reduce.ReduceMax, example(F.max, of(IVEC3, SIZE, BATCH, -9, 9)))
 add(
     reduce.Expand,
     example(lambda x: F.expand(x, BATCH), of(VEC3)),
@@ -173,9 +173,9 @@ def index_of(kind, axis, x):
 
 
 for kind, axis, vtype, low in (
-    (extremes.ReduceMax, "x", VEC2, -2),
-    (extremes.ReduceMin, "y", FLOAT, -2),
-    (extremes.ReduceMax, "n", IVEC3, 0),
+    (reduce.ReduceMax, "x", VEC2, -2),
+    (reduce.ReduceMin, "y", FLOAT, -2),
+    (reduce.ReduceMax, "n", IVEC3, 0),
 ):
     add(
         contraction.ContractIndex,
@@ -183,14 +183,12 @@ for kind, axis, vtype, low in (
     )
 add(
     contraction.ContractFunction,
-    example(lambda x: index_of(extremes.ReduceMax, "y", x).shortened(2), of(VEC3, SIZE, 2), only=0),
+    example(lambda x: index_of(reduce.ReduceMax, "y", x).shortened(2), of(VEC3, SIZE, 2), only=0),
 )
 for size in ((8, 3), (2, 2), (10, 8), (5, 7), (1, 1)):
     for filter in ("bilinear", "area", "cubic"):
-        add(resize.Resize, example(lambda x, s=size, f=filter: F.resize(x, s, f), of(VEC2, SIZE, BATCH)))
-        add(
-            resize.Resize, example(lambda x, s=size, f=filter: resize.Resize(x, s, f, True).output, of(FLOAT))
-        )
+        add(image.Resize, example(lambda x, s=size, f=filter: F.resize(x, s, f), of(VEC2, SIZE, BATCH)))
+        add(image.Resize, example(lambda x, s=size, f=filter: image.Resize(x, s, f, True).output, of(FLOAT)))
 
 # ---- lookup and scatter: indices inside and outside, shared and own tables
 for table_batch, index_batch in ((1, 1), (1, 2), (2, 1), (2, 2)):

@@ -8,7 +8,7 @@ from dressi.ad.contract.contraction import ContractFunction, ContractIndex
 from dressi.ad.imaging.grids import GridSlice
 from dressi.ad.imaging.warps import Missed, Warped
 from dressi.ad.loops.loop import After, Looped, Recomputed, Reversed
-from dressi.ad.ops.image import extremes, reduce
+from dressi.ad.ops.image import reduce
 from dressi.ad.ops.pixel import arithmetic
 
 
@@ -141,7 +141,7 @@ for axes in ("c", "n", "xy", "cn", "xycn"):
             channelled(FLOAT, (1, 1), BATCH, 1),
         ),
     )
-    add(extremes.ReduceMax, example(lambda x, axes=axes: F.max(x, axes), IMAGES))
+    add(reduce.ReduceMax, example(lambda x, axes=axes: F.max(x, axes), IMAGES))
 add(reduce.Expand, example(lambda x: F.expand(x, channels=3), channelled(channels=1)))
 add(reduce.Expand, example(lambda x: F.expand(x, BATCH, (4, 3)), BIAS))
 

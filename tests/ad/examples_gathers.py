@@ -11,7 +11,7 @@ from dressi import FLOAT, INT, IVEC2, IVEC3, VEC2, VEC3, F, gradient
 from dressi.ad.contract.contraction import ContractFunction
 from dressi.ad.graph import Domain, Variable
 from dressi.ad.graph.index_map import BORDERS, Affine, IndexMap, wrapped
-from dressi.ad.networks.encodings import GridIndex
+from dressi.ad.networks.layers import GridIndex
 from dressi.ad.ops.image import coordinates
 from dressi.ad.ops.image.image import Gather
 

@@ -18,7 +18,7 @@ import numpy as np
 from stub_work import request
 
 from dressi import DressiError, networks
-from dressi.cli.many.listing import read_list
+from dressi.cli.many.job import read_list
 from dressi.render import load_features, load_mesh, load_scene
 from dressi.render.faces.files import load_face_model
 from dressi.render.fit.disk.checkpoint import MOST_BYTES, Checkpoint

@@ -12,7 +12,7 @@ from ..graph import Variable
 from ..graph.index_map import BORDERS, Affine
 from ..graph.operators import operator
 from ..graph.types import FLOAT, whole
-from ..ops.image.texels import check_one_row
+from ..ops.image.coordinates import check_one_row
 from ..ops.pixel.constant import Like, floats, operands
 from ..ops.pixel.matrix import component, product
 from ..ops.pixel.vector import Construct

@@ -12,10 +12,9 @@ import numpy as np
 from ...errors import GraphError
 from ..graph import Variable
 from ..graph.types import FLOAT, VEC3, whole
-from ..ops.image.image import shift
+from ..ops.image.coordinates import check_one_row
+from ..ops.image.image import resize, shift
 from ..ops.image.reduce import expand, zeros_like
-from ..ops.image.resize import resize
-from ..ops.image.texels import check_one_row
 from ..ops.pixel.arithmetic import clamp
 from ..ops.pixel.constant import Like, operands
 from ..ops.pixel.elementary import exp

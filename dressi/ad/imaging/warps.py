@@ -6,9 +6,9 @@ from ...errors import GraphError
 from ..graph import Domain, Variable
 from ..graph.types import MAT3, VEC2, Size, size_of
 from ..ops.image.coordinates import pixel_coordinates
-from ..ops.image.extremes import max as max_texel
 from ..ops.image.lookup import ScatterAdd, lookup
 from ..ops.image.reduce import Sum, fit, reduce_axes
+from ..ops.image.reduce import max as max_texel
 from ..ops.pixel.arithmetic import clamp, maximum, mix, total
 from ..ops.pixel.compare import select
 from ..ops.pixel.constant import Like, constant, operands

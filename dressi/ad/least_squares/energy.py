@@ -12,7 +12,7 @@ from ...errors import GraphError
 from .. import functional as F
 from ..graph import Variable
 from ..graph.traversal import topological_order
-from ..ops.image.texels import entries_only
+from ..ops.image.coordinates import entries_only
 from ..ops.pixel.kinds import shortcut
 from ..transform.gradient import gradient, jvp, total
 from .linear.diagonal import texel_by_texel

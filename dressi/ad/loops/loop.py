@@ -23,8 +23,8 @@ from ..graph.program import Program
 from ..graph.traversal import rebuilt, structure, topological_order
 from ..graph.types import FLOAT, INT, Access, whole
 from ..graph.user_code import check_function, user_level
+from ..ops.image.coordinates import fetch
 from ..ops.image.reduce import Expand, fit, zeros_like
-from ..ops.image.texels import fetch
 from ..ops.pixel.compare import select
 from ..ops.pixel.constant import Constant, Like, operands
 from ..ops.pixel.hints import Later, store

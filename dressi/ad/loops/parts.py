@@ -16,8 +16,7 @@ import numpy as np
 from ..graph import Function, PixelFunction, Variable
 from ..graph.program import Copies, Part, Procedure, Program
 from ..graph.types import FLOAT, Access
-from ..ops.image.extremes import ReduceMax
-from ..ops.image.reduce import EVERY_AXIS, Expand, reduce_axes, zeros_like
+from ..ops.image.reduce import EVERY_AXIS, Expand, ReduceMax, reduce_axes, zeros_like
 from ..ops.pixel.compare import select
 from ..ops.pixel.constant import Constant
 from ..transform.rewrite import substitute

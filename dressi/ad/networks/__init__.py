@@ -16,8 +16,8 @@ The names by file of ``dressi/ad``:
 # ruff: noqa: F403, I001
 from .parameters import *
 from .layers import *
-from .encodings import *
-from .safetensors import *
+from .layers import *
+from .parameters import *
 
 from ..graph.names import gather as _gather
 

@@ -21,8 +21,8 @@ from ..graph import Domain, Function, PixelFunction, Variable
 from ..graph.operators import operator
 from ..graph.traversal import rebuilt, topological_order
 from ..graph.types import FLOAT, Access, VType
+from ..ops.image.coordinates import entries_only
 from ..ops.image.reduce import EVERY_AXIS, Expand, Sum, extents, fit, reduce_axes, zeros_like
-from ..ops.image.texels import entries_only
 from ..ops.pixel.arithmetic import hadamard, total
 from ..ops.pixel.constant import Like, constant, is_constant, operands
 from ..ops.pixel.vector import fill, sum_components

@@ -10,9 +10,8 @@ from functools import partial, reduce
 
 from ..graph import Domain, DrawFunction, Function, ScatterFunction, Variable
 from ..graph.program import Program
-from ..ops.image.extremes import ReduceMax
 from ..ops.image.lookup import ScatterAdd, with_pairs
-from ..ops.image.reduce import Reduce, Sum
+from ..ops.image.reduce import Reduce, ReduceMax, Sum
 from ..ops.pixel.arithmetic import Add, Max, maximum
 from ..ops.pixel.constant import is_constant
 from ..ops.pixel.vector import swizzle, vector

@@ -24,8 +24,7 @@ from ..core.interrupt import Stop
 from ..core.terminal import say
 from ..fitting.request import Request
 from ..fitting.run import GOES_ON
-from .job import Ended, Job, run_job, usable
-from .listing import read_list
+from .job import Ended, Job, read_list, run_job, usable
 from .pool import Died, Event, Pool, ProcessPool, RayPool, check_ray
 
 ATTEMPTS = 3

@@ -11,7 +11,7 @@ import numpy as np
 from ...ad.contract.contraction import SumOfParts
 from ...ad.graph import Variable, domain_of
 from ...ad.graph.types import Access, Size
-from ...ad.ops.image.texels import fetch
+from ...ad.ops.image.coordinates import fetch
 from ...ad.ops.pixel.kinds import Linear
 
 

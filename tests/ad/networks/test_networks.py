@@ -14,7 +14,7 @@ from dressi.ad.check import check_gradient
 from dressi.ad.graph import Variable as Leaf
 from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
-from dressi.ad.networks.safetensors import TYPES
+from dressi.ad.networks.parameters import TYPES
 from dressi.ad.transform.gradient import gradient
 from dressi.vk.plan.core.options import BASELINE, DEFAULT
 from dressi.vk.run.execution.executor import VulkanExecutor

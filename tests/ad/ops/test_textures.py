@@ -11,7 +11,7 @@ from dressi import FLOAT, INT, VEC2, VEC3, F, GraphError, Variable, VType, gradi
 from dressi.ad.check import check_gradient
 from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
-from dressi.ad.ops.image.resize import Resize
+from dressi.ad.ops.image.image import Resize
 from dressi.ad.ops.texture.sample import mip_sizes
 from dressi.vk.run.execution.executor import VulkanExecutor
 

@@ -17,8 +17,7 @@ from command_line import refuses, run
 from disturbed import differences, kill_worker, start, table
 from stub_work import job, request, work
 
-from dressi.cli.many.job import Job, least_used
-from dressi.cli.many.listing import read_list
+from dressi.cli.many.job import Job, least_used, read_list
 from dressi.cli.many.pool import Pool, ProcessPool
 from dressi.cli.many.run import Table, run_jobs
 from dressi.errors import DressiError, InputError

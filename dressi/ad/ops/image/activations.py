@@ -14,7 +14,7 @@ from ..pixel.constant import Like, floats
 from ..pixel.elementary import exp, log, sigmoid
 from ..pixel.kinds import Pointwise
 from ..pixel.math import square, stop_gradient
-from .extremes import max as largest
+from .reduce import max as largest
 from .reduce import sum as total
 
 __all__ = ["erf", "gelu", "leaky_relu", "log_softmax", "relu", "silu", "softmax", "softplus", "tanh"]

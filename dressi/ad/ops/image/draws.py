@@ -28,7 +28,7 @@ from ...graph import (
 from ...graph.evaluation import SubGraph
 from ...graph.traversal import reached, topological_order
 from ...graph.types import FLOAT, INT, IVEC3, VEC4, Access, Size, VType, size_of
-from .texels import fetch
+from .coordinates import fetch
 
 __all__ = ["rasterize"]
 

@@ -16,11 +16,10 @@ from ..pixel.arithmetic import total
 from ..pixel.compare import equal, select
 from ..pixel.constant import Like, constant, integers, operands
 from ..pixel.matrix import max_component
-from .coordinates import affine, table_maps
-from .extremes import max as max_texel
+from .coordinates import Picks, affine, entries_only, fetch, table_maps, where_inside
 from .image import Gather
 from .reduce import expand
-from .texels import Picks, entries_only, fetch, where_inside
+from .reduce import max as max_texel
 
 __all__ = ["lookup", "scatter_add", "scatter_max", "take"]
 

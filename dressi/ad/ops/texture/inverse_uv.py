@@ -10,9 +10,8 @@ from ....errors import GraphError
 from ...graph import Variable
 from ...graph.types import INT, VEC2, Access, Size
 from ...transform.gradient import local_gradient, local_jvp
-from ..image.coordinates import linear_index, tile_index
+from ..image.coordinates import Picks, linear_index, tile_index, where_inside
 from ..image.lookup import scatter_add, scatter_max
-from ..image.texels import Picks, where_inside
 from ..pixel.arithmetic import hadamard, mod
 from ..pixel.compare import less, select
 from ..pixel.constant import Like, constant, floats

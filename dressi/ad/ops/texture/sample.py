@@ -11,9 +11,8 @@ import numpy as np
 from ....errors import GraphError
 from ...graph import PixelFunction, Variable
 from ...graph.types import FLOAT, INT, VEC2, VEC3, Access, Size, whole
-from ..image.image import pad
+from ..image.image import pad, resize
 from ..image.lookup import lookup
-from ..image.resize import resize
 from ..pixel.arithmetic import add, clamp, hadamard, maximum, mix, total
 from ..pixel.compare import greater_equal, select
 from ..pixel.constant import Like, constant, integers, operands

@@ -30,8 +30,8 @@ from ....ad.graph import (
 )
 from ....ad.graph.program import Program
 from ....ad.graph.types import INT, Access, VType
+from ....ad.ops.image.coordinates import fetch
 from ....ad.ops.image.draws import FragmentGraph, split
-from ....ad.ops.image.texels import fetch
 from ....ad.transform.rewrite import mapped, replaced, rewrite, substitute
 from ..analysis.context import Target
 from ..analysis.dependencies import Dependencies, Leaves

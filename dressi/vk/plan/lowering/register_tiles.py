@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....ad.contract.contraction import ContractFunction
-from ....ad.contract.split import interleaved, split
+from ....ad.contract.derivative import interleaved, split
 from ....ad.contract.terms import COMBINE, domain_of_shape, nothing, shape_of
 from ....ad.graph import At, Function, PixelFunction
 from ....ad.graph.index_map import IMAGE_AXES, Affine

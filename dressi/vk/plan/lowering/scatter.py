@@ -40,8 +40,8 @@ from ....ad.graph.traversal import rebuilt, topological_order
 from ....ad.graph.types import FLOAT, INT, IVEC2, Access, VType, list_size
 from ....ad.ops.image.coordinates import pixel_coordinates
 from ....ad.ops.image.draws import Draw, FragmentGraph
-from ....ad.ops.image.extremes import max as max_texel
 from ....ad.ops.image.lookup import scatter_add, texel_of, with_pairs
+from ....ad.ops.image.reduce import max as max_texel
 from ....ad.ops.pixel.arithmetic import Add, maximum
 from ....ad.ops.pixel.compare import Select
 from ....ad.ops.pixel.constant import Constant, is_constant

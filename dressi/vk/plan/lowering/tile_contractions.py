@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ....ad.contract.contraction import ContractFunction, contraction_of
-from ....ad.contract.split import split, stride_of
+from ....ad.contract.derivative import split, stride_of
 from ....ad.contract.terms import shape_of
 from ....ad.graph import Function, ReduceFunction, Variable
 from ....ad.graph.index_map import IMAGE_AXES, Affine

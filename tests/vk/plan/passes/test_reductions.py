@@ -14,8 +14,8 @@ from dressi.ad.graph import ScatterFunction
 from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
 from dressi.ad.graph.types import FLOAT, INT, IVEC2, MAT3, VEC2, VEC3, VEC4, Access
-from dressi.ad.ops.image.extremes import ReduceMax, ReduceMin
 from dressi.ad.ops.image.lookup import ScatterAdd, ScatterMax
+from dressi.ad.ops.image.reduce import ReduceMax, ReduceMin
 from dressi.ad.transform.simplify import simplify
 from dressi.config import shader_text
 from dressi.render.drawing.point import FacesWithin
