@@ -17,12 +17,12 @@ found.
 import time
 
 import numpy as np
-from images import DepthFrame, depth_frames, in_bounds, neighbour, save_pictures
+from images import DepthFrame, depth_frames, save_pictures
 from problem import METHODS, options
 from scipy.ndimage import distance_transform_edt, zoom
 
 from dressi import Device, DressiAD, F, Variable
-from dressi.ad.least_squares import Robust, cauchy, huber
+from dressi.ad.least_squares import Robust, cauchy, huber, in_bounds, neighbour
 from dressi.render.io import write_json
 
 NOISE = 0.002
@@ -49,7 +49,7 @@ def energy(x: Variable, depth: Variable, filled: Variable, grey: Variable) -> li
         change = F.maximum(F.abs(grey - neighbour(grey, dx, dy)), F.abs(grey - neighbour(grey, -dx, -dy)))
         weight = SMOOTH * scale * F.exp(-0.5 * F.square(change / EDGE))
         bend = neighbour(x, -dx, -dy) - 2.0 * x + neighbour(x, dx, dy)
-        inside = in_bounds(x.size, dx, dy) * in_bounds(x.size, -dx, -dy)
+        inside = in_bounds(x, dx, dy) * in_bounds(x, -dx, -dy)
         residuals.append(Robust(F.select(inside, weight * bend, 0.0), cauchy(JUMP)))
     return residuals
 

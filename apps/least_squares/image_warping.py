@@ -15,10 +15,11 @@ handles all the way, with --steps steps for each pose, which begins with the one
 from dataclasses import replace
 
 import numpy as np
-from images import NEIGHBOURS, Warp, box, neighbour, save_pictures, warp
+from images import NEIGHBOURS, Warp, box, save_pictures, warp
 from problem import Problem, options, run_program
 
 from dressi import F, Variable
+from dressi.ad.least_squares import neighbour
 from dressi.render import render
 
 FIT, RIGID = 100.0, 0.01

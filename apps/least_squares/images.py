@@ -1,4 +1,4 @@
-"""Inputs of the image energies, and the neighbours of a pixel.
+"""Inputs of the image energies.
 
 The files are those of Opt's examples, of RubberWhale and of a depth camera, in the folders ``least_squares``, ``flow`` and
 ``rgbd`` of DRESSI_DATA. Images are (H, W) or (H, W, C) float64 arrays, row 0 on top; masks are 1 or 0.
@@ -11,25 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-from dressi import F, Variable
 from dressi.errors import InputError
 from dressi.render.io import load_image, save_image
 from dressi.render.io.files import data_file, read_bytes, read_json, usable
 
 NEIGHBOURS = ((1, 0), (-1, 0), (0, 1), (0, -1))
 GREY = (0.299, 0.587, 0.114)
-
-
-def neighbour(x: Variable, dx: int, dy: int) -> Variable:
-    """The image whose texel (i, j) is texel (i + dx, j + dy) of x; 0 outside of the image."""
-    return F.shift(x, -dx, -dy, "zero")
-
-
-def in_bounds(size: tuple[int, int], dx: int, dy: int) -> Variable:
-    """FLOAT: 1 where texel (i + dx, j + dy) lies inside of an image of that size, else 0."""
-    texel = F.pixel_coordinates(size)
-    x, y = texel.x + dx, texel.y + dy
-    return F.to_float((x >= 0) * (x < size[0]) * (y >= 0) * (y < size[1]))
 
 
 def box(active: np.ndarray) -> tuple[slice, slice]:

@@ -16,13 +16,13 @@ with the flow.
 import colorsys
 
 import numpy as np
-from images import GREY, flow_frames, in_bounds, neighbour, save_pictures
+from images import GREY, flow_frames, save_pictures
 from problem import Problem, Run, options, run_program, solve
 from scipy.ndimage import gaussian_filter
 
 from dressi import F, Variable
 from dressi.ad.graph.evaluation import evaluate
-from dressi.ad.least_squares import GaussNewton, Robust, huber
+from dressi.ad.least_squares import GaussNewton, Robust, huber, in_bounds, neighbour
 
 FIT, SMOOTH = (10.0, 50.0), 0.1
 """Weights: w_fit before the first and at the last solve, and w_smooth."""
@@ -43,7 +43,7 @@ def energy(
     residuals = [F.sqrt(fit) * (first - warped(second, flow))]
     for to in ((1, 0), (0, 1)):
         step = (2 * smooth) ** 0.5 * (flow - neighbour(flow, *to))
-        residuals.append(F.select(in_bounds(flow.size, *to), step, 0.0))
+        residuals.append(F.select(in_bounds(flow, *to), step, 0.0))
     return residuals
 
 

@@ -11,10 +11,11 @@ step) and poisson_editing.png: the base, the picture pasted as it is, and the re
 """
 
 import numpy as np
-from images import Splice, in_bounds, neighbour, save_pictures, splice
+from images import Splice, save_pictures, splice
 from problem import Problem, options, run_program
 
 from dressi import F, Variable
+from dressi.ad.least_squares import in_bounds, neighbour
 
 INITIAL, OPTIMUM = 40484780.0, 133511.06658635
 """Costs, half the sum of squares, as by Ceres."""
@@ -27,7 +28,7 @@ def energy(colours: Variable, inserted: Variable, base: Variable, active: Variab
     x, t = F.select(active, colours, base), inserted
     residuals = []
     for to in ((1, 0), (0, 1)):
-        ends = F.select(in_bounds(x.size, *to), active + neighbour(active, *to), 0.0)
+        ends = F.select(in_bounds(x, *to), active + neighbour(active, *to), 0.0)
         residuals.append(F.sqrt(ends) * ((x - neighbour(x, *to)) - (t - neighbour(t, *to))))
     return residuals
 

@@ -17,11 +17,12 @@ depth before and after (x to the right is red, y up is green, towards the camera
 from dataclasses import dataclass
 
 import numpy as np
-from images import NEIGHBOURS, Shaded, in_bounds, neighbour, save_pictures, shaded
+from images import NEIGHBOURS, Shaded, save_pictures, shaded
 from problem import Problem, options, run_program
 
 from dressi import F, Variable, least_squares
 from dressi.ad.graph.evaluation import evaluate
+from dressi.ad.least_squares import in_bounds, neighbour
 
 TINY = 1e-20
 """Keeps the length of a normal above 0 at the border of the image, where neighbours have depth 0."""
@@ -103,7 +104,7 @@ class Surface:
 
 def inner(x: Variable) -> Variable:
     """FLOAT: 1 at texels that have four neighbours."""
-    return in_bounds(x.size, 1, 1) * in_bounds(x.size, -1, -1)
+    return in_bounds(x, 1, 1) * in_bounds(x, -1, -1)
 
 
 def energy(correction: Variable, scene: Scene) -> list[Variable]:

@@ -13,6 +13,7 @@ The names by file of ``dressi/ad``:
 
 # ruff: noqa: F403, I001
 from .energy import *
+from .stencil import *
 from .solver import *
 from .linear.preconditioner import *
 from .linear.diagonal import *

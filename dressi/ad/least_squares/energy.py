@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import NamedTuple
@@ -14,8 +14,9 @@ from ..graph import Variable
 from ..graph.traversal import topological_order
 from ..ops.image.coordinates import entries_only
 from ..ops.pixel.kinds import shortcut
-from ..transform.gradient import gradient, jvp, total
-from .linear.diagonal import texel_by_texel
+from ..transform.gradient import gradient, total
+from ..transform.rewrite import substitute
+from .linear.diagonal import Paths, selections, selects, texel_by_texel, unrolled
 from .linear.vectors import WHOLE, inner, squared_norm, units
 
 __all__ = ["Energy", "Kernel", "Robust", "cauchy", "huber", "linearized", "tukey"]
@@ -221,53 +222,62 @@ class Energy:
         ]
 
 
-# Computed arrays: values whose derivatives are images, made once for all products with J (Opt, section 5).
+# Computed arrays: values whose derivatives are images, made once for all products with J (Opt, section 3).
 
 
 def linearized(y: Variable, inputs: Variable | Sequence[Variable]) -> Variable:
-    """``y``, with its derivative by ``inputs`` as images that are computed once in a nonlinear step.
+    """A computed array: ``y``, with its derivative by ``inputs`` as images that are computed once in a
+    nonlinear step.
 
     An iteration of conjugate gradients multiplies by the Jacobian twice, and computes again what is cheaper
     than to read. Where long arithmetic stands between a few values and ``y``, as in the shading of a normal,
     the product needs only the slopes S_k = dy / dx_k at each texel:  dy = sum_k S_k dx_k.
 
-    y: any float type, computed texel by texel from ``inputs``. inputs: computed Variables or leaves of float
-    types. All else that y reads is held constant. Type, size, channels and batch are those of y. First
-    derivatives are exact, second ones are zero. Raises GraphError if y reads no input, or other texels.
+    y: any float type, computed from ``inputs`` at the same texel, at texels at a fixed distance and along
+    ``F.lookup``; each such read x_k has its own slope. inputs: computed Variables or leaves of float types. All
+    else that y reads is held constant. Type, size, channels and batch are those of y. First derivatives are
+    exact, second ones are zero. Raises GraphError if y reads no input, or otherwise, as a sum does.
 
     >>> x = Variable.of([1.0, 2.0, 4.0, 7.0, 11.0], name="x")
-    >>> step = x - F.shift(x, 1, 0)
-    >>> jacobian = least_squares.Jacobian([least_squares.linearized(F.square(F.square(step)), step)], [x])
+    >>> fourth = F.square(F.square(x - F.shift(x, 1, 0)))
+    >>> jacobian = least_squares.Jacobian([least_squares.linearized(fourth, x)], [x])
     >>> ramp = F.to_float(F.pixel_coordinates(x.size).x)
-    >>> evaluate(jacobian.forward([ramp])[0]).tolist()  # 4 step^3, times 1
+    >>> evaluate(jacobian.forward([ramp])[0]).tolist()  # 4 (x - its left)^3, times 1
     [0.0, 4.0, 32.0, 108.0, 256.0]
     """
     inputs = [inputs] if isinstance(inputs, Variable) else list(inputs)
     for v in (y, *inputs):
         if not isinstance(v, Variable) or v.vtype.is_int:
             raise GraphError(f"linearized takes Variables of float types, not {v!r}")
-    _check(y, inputs)
+    # An input may be computed from another one: each gets a placeholder, which holds the others.
+    places = {x: Variable(x.vtype, x.size, x.batch, channels=x.channels, count=x.count) for x in inputs}
+    local = unrolled(substitute([y], places)[0], places.values())
+    _check(y, local, places)
     changes = []
-    for k, x in enumerate(inputs):
-        for unit in units(x.vtype):
-            along = [unit if j == k else 0.0 for j in range(len(inputs))]
-            slope = F.stop_gradient(jvp(y, inputs, along)[0])
-            changes.append(slope * (x if x.vtype.is_scalar else inner(x, unit)))
-    return shortcut(F.stop_gradient(y), F.fit(total(changes), y))
+    for place in places.values():
+        paths = Paths(place, selections(local, place) or [])
+        for path, tangents in paths.flow(local).items():
+            read = paths.read[path]
+            for unit, slope in zip(units(read.vtype), tangents, strict=True):
+                along = read if read.vtype.is_scalar else inner(read, unit)
+                changes.append(F.stop_gradient(slope) * along)
+    change = substitute([F.fit(total(changes), y)], {place: x for x, place in places.items()})[0]
+    return shortcut(F.stop_gradient(y), change)
 
 
-def _check(y: Variable, inputs: Sequence[Variable]) -> None:
-    """Raises GraphError unless y is computed texel by texel from the inputs."""
-    ends, depending = set(inputs), set(inputs)
-    for function in topological_order([y], ends):
+def _check(y: Variable, local: Variable, places: Mapping[Variable, Variable]) -> None:
+    """Raises GraphError unless ``local``, y of places instead of inputs, reads them along paths."""
+    depending = set(places.values())
+    for function in topological_order([local]):
         read = [i for i, x in enumerate(function.inputs) if x in depending]
         if not read or function.zero_derivative:
             continue
-        if not texel_by_texel(function, read):
+        if not (texel_by_texel(function, read) or (read == [0] and selects(function))):
             raise GraphError(
-                f"{y} is not computed texel by texel from the inputs of linearized: {type(function).__name__}"
-                f" (made at {function.output.where}) reads other texels; make its output an input"
+                f"{y} is not computed from texels at fixed distances of the inputs of linearized:"
+                f" {type(function).__name__} (made at {function.output.where}) reads them otherwise; make its"
+                " output an input"
             )
         depending.add(function.output)
-    if y not in depending or y in ends:
-        raise GraphError(f"{y} is not computed from the inputs of linearized, {', '.join(map(str, inputs))}")
+    if local not in depending or local in places.values():
+        raise GraphError(f"{y} is not computed from the inputs of linearized, {', '.join(map(str, places))}")

@@ -23,7 +23,7 @@ from ..transform.rewrite import substitute
 from ..transform.simplify import simplify
 from .energy import Energy
 from .linear import direct
-from .linear.bounded import BoundedGradient, face_states
+from .linear.bounded import BoundedGradient, face_states, least
 from .linear.coarse import OPEN, SHORT, Coarse
 from .linear.conjugate_gradient import SOLVING, ConjugateGradient, Normal, states
 from .linear.diagonal import diagonal
@@ -38,6 +38,8 @@ REASONS = {
     1: "function tolerance: the last step changed the cost by less than {function_tolerance:g} of it",
     2: "no step lowers the cost any more",
     3: "the loss has not fallen by {function_tolerance:g} of itself in {patience} steps",
+    4: "gradient tolerance: no component of J^T r was above {gradient_tolerance:g} before the last step",
+    5: "step tolerance: the last step was shorter than {step_tolerance:g} of the unknowns",
 }
 """Why a problem ended, by the number that the state ``stopped`` holds."""
 
@@ -49,6 +51,8 @@ class LeastSquares(ABC):
     iterations: int = 100
     tolerance: float = 1e-4
     function_tolerance: float = 1e-6
+    gradient_tolerance: float = 0.0
+    step_tolerance: float = 0.0
     independent: bool = False
     reset: int = 10
     forcing: float = 0.0
@@ -65,7 +69,7 @@ class LeastSquares(ABC):
                 "a preconditioner is Jacobi(), BlockJacobi(), Multilevel() or None, not"
                 f" {self.preconditioner!r}"
             )
-        for name in ("tolerance", "function_tolerance"):
+        for name in ("tolerance", "function_tolerance", "gradient_tolerance", "step_tolerance"):
             self._number(name, 0.0)
         self._number("forcing", 0.0, below=1.0)
 
@@ -331,6 +335,7 @@ class Solve:
         solution = direct.solved(self.jacobian, self.axes, lambda squares: self.solver.damping(self, squares))
         updates: Updates = [
             *zip(cg.diagonal, solution.diagonal, strict=True),
+            *zip(cg.gradient, solution.gradient, strict=True),
             *zip(cg.change, solution.change, strict=True),
             (cg.decrease, solution.decrease),
             *self._begun(record),
@@ -372,15 +377,34 @@ class Solve:
             y = F.select(F.less_equal(F.abs(y - end), 4e-7 * F.abs(end)), end, y)
         return y if pair is None else F.clamp(y, *pair)
 
-    def ended(self, converged: Variable, failed: Variable) -> Updates:
-        """Updates of the flag of problems that still run, those that converged or failed now left out, and of
-        the reason."""
-        over = F.logical_and(self.running, F.logical_or(converged, failed))
-        reason = F.select(
-            over, F.select(converged, 1.0, 2.0), F.select(self.running, 0.0, self.state[STOPPED])
-        )
+    def ended(self, tried: Variable, converged: Variable, failed: Variable, step: Variable) -> Updates:
+        """Updates of the flag of problems that still run, and of the reason why others ended. tried: those
+        whose step, ``step`` times the change, is known. converged: by the cost. failed: no step helps."""
+        reason = F.select(converged, 1.0, F.select(failed, 2.0, 0.0))
+        for number, small in self._small(step):
+            reason = F.select(F.logical_and(tried, small), number, reason)
+        over = F.logical_and(self.running, F.greater(reason, 0.0))
         on = F.logical_and(self.running, F.logical_not(over))
-        return [*set_flag(self.state, RUNNING, on), (self.state[STOPPED], reason)]
+        stopped = F.select(over, reason, F.select(self.running, 0.0, self.state[STOPPED]))
+        return [*set_flag(self.state, RUNNING, on), (self.state[STOPPED], stopped)]
+
+    def _small(self, step: Variable) -> list[tuple[float, Variable]]:
+        """Reasons to end, by number: a step that is short, and a gradient that was small. Between bounds the
+        gradient is the way to x - J^T r (Ceres). On a manifold a step is compared with the parameter."""
+        solver, found = self.solver, list[tuple[float, Variable]]()
+        if solver.step_tolerance:
+            short = F.sqrt(dot(self.cg.change, self.cg.change, self.axes)) * step
+            extent = F.sqrt(dot(self.moved_parameters, self.moved_parameters, self.axes))
+            bound = solver.step_tolerance * (extent + solver.step_tolerance)
+            found.append((5.0, F.less_equal(short, bound)))
+        if solver.gradient_tolerance:
+            steps = []
+            for x, g in zip(self.moving, self.cg.gradient, strict=True):
+                pair = self.constraints.limits(x)
+                steps.append(F.abs(g if pair is None else x - F.clamp(x - g, *pair)))
+            largest = -least([-v for v in steps], self.axes)
+            found.append((4.0, F.less_equal(largest, solver.gradient_tolerance)))
+        return found
 
     def counted(self) -> Updates:
         """The update of the step counter; and no linear solve goes on, if its iterations did not end it."""
@@ -436,9 +460,10 @@ class GaussNewton(LeastSquares):
     1, 1/2, 1/4, ... for which the cost falls by at least 1e-4 t of what the slope promises (Armijo). For
     linear residuals one step with enough iterations is the solution.
 
-    iterations, tolerance, function_tolerance, independent, reset, forcing, preconditioner, counter: as for
-    ``LevenbergMarquardt``. line_search: halvings at most; if none helps, the unknowns stay where they are and
-    the problem ends. 0: t = 1 without a look at the cost. Unknowns that no residual determines stay where
+    iterations, tolerance, function_tolerance, gradient_tolerance, step_tolerance, independent, reset, forcing,
+    preconditioner, counter: as for ``LevenbergMarquardt``. line_search: halvings at most; if none helps, the
+    unknowns stay where they are and the problem ends. 0: t = 1 without a look at the cost, and no tolerance
+    but that of a linear solve. Unknowns that no residual determines stay where
     they are. Raises GraphError.
 
     >>> x = Variable.of([0.0, 0.0, 0.0, 0.0, 0.0], name="x")
@@ -482,7 +507,9 @@ class GaussNewton(LeastSquares):
             *solve.take(accepted, solve.moved(length)),
             (length, F.select(searching, 0.5 * length, length)),
             *set_flag(state, SEARCHING, on),
-            *solve.ended(F.logical_and(accepted, solve.settled(gain)), failed),
+            *solve.ended(
+                F.logical_or(accepted, failed), F.logical_and(accepted, solve.settled(gain)), failed, length
+            ),
         ]
         return [
             solve.part("search", search, self.line_search + 1, searching),
@@ -506,7 +533,10 @@ class LevenbergMarquardt(LeastSquares):
 
     iterations: the most of conjugate gradients. tolerance: they end when one lowers the model by less than
     tolerance / k of what all k did. function_tolerance: a problem has converged when a step changes its cost
-    by less than this part; further steps do nothing until a leaf is sent. radius: the first one, > 0.
+    by less than this part; further steps do nothing until a leaf is sent. gradient_tolerance: it has also
+    converged when no component of J^T r was larger before the step; step_tolerance: when the step is shorter
+    than this part of the unknowns (Ceres's parameter_tolerance). 0: not looked at. ``DressiAD.stopped`` says
+    which. radius: the first one, > 0.
     independent: each image of the batch is a problem of its own, with its own radius and end. reset: the
     period at which the residual is computed anew; 0: never. forcing: a linear solve also ends when its
     residual, in the norm of the preconditioner, is below this part of the first one; 0: never.
@@ -563,7 +593,7 @@ class LevenbergMarquardt(LeastSquares):
             *solve.take(accepted, solve.moved()),
             (radius, F.select(still, radius, new_radius)),
             (divisor, F.select(still, divisor, F.select(accepted, 2.0, F.minimum(2.0 * divisor, 1e16)))),
-            *solve.ended(settled, F.less(new_radius, 1e-15)),
+            *solve.ended(solve.running, settled, F.less(new_radius, 1e-15), F.constant(1.0)),
             *solve.counted(),
         ]
         return [solve.part("decide", updates, gate=solve.running)]

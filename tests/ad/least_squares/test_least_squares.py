@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 from residual_graphs import Dense, Drawn, draw, flat, leaves, start, unflat
 
 from dressi import MAT2, F, GraphError, Variable, gradient, jvp, least_squares, networks
+from dressi.ad.check import check_gradient
 from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.types import FLOAT, INT, MAT3, VEC2, VEC3
 from dressi.ad.least_squares import Energy, Jacobian, diagonal
@@ -253,6 +254,11 @@ def cases() -> dict[str, tuple[Variable, list[Variable], list[Variable]]]:
         "matrices": (m @ F.vec2(F.cos(a), b), [m, a, b], [m, a, b]),
         "one texel": (F.square(a) * one, [a, one], [a, one]),
         "beside constants": (a * F.sqrt(b), [a], [a]),
+        "neighbours": (
+            F.normalize(F.vec2(a, F.shift(a, 1, 0))) * F.shift(step * b, 0, 1, "zero"),
+            [a, b],
+            [a, b],
+        ),
     }
 
 
@@ -277,12 +283,30 @@ def test_everything_else_is_constant():
 
 def test_what_cannot_be_linearized_is_named():
     a, b = leaf(5, 6), leaf(5, 6, seed=1)
-    with pytest.raises(GraphError, match=r"Gather \(made at .* reads other texels; make its output an input"):
-        least_squares.linearized(F.square(F.shift(a, 1, 0)), a)
+    with pytest.raises(GraphError, match=r"\(made at .* reads them otherwise; make its output an input"):
+        least_squares.linearized(F.square(F.sum(a)), a)
     with pytest.raises(GraphError, match="is not computed from the inputs"):
         least_squares.linearized(F.square(a), [b])
     with pytest.raises(GraphError, match="float types"):
         least_squares.linearized(a, F.to_int(a))
+
+
+@pytest.mark.parametrize(
+    "border, mode", [("zero", "constant"), ("clamp", "edge"), ("repeat", "wrap"), ("reflect", "reflect")]
+)
+def test_neighbours_are_those_of_a_padded_volume(border, mode):
+    values = np.random.default_rng(0).normal(size=(3, 4, 5))
+    x = Variable(FLOAT, (5, 4), channels=3, data=values[None])
+    for dx, dy, dz in ((1, 0, 0), (0, -2, 1), (-1, 1, -2)):
+        found, inside = evaluate(
+            [least_squares.neighbour(x, dx, dy, dz, border), least_squares.in_bounds(x, dx, dy, dz)]
+        )
+        at = slice(2 + dz, 5 + dz), slice(2 + dy, 6 + dy), slice(2 + dx, 7 + dx)
+        assert_allclose(found[0], np.pad(values, 2, mode=mode)[at])
+        assert_allclose(np.broadcast_to(inside[0], values.shape), np.pad(np.ones_like(values), 2)[at])
+        assert (
+            check_gradient(F.sum(F.square(F.sin(least_squares.neighbour(x, dx, dy, dz, border)))), [x]) < 1e-6
+        )
 
 
 def test_the_diagonal_goes_through():

@@ -1,5 +1,6 @@
 """Least-squares solvers on devices: results, one submission, gates, what happens between steps, and what is refused."""
 
+import itertools
 import signal
 import threading
 import warnings
@@ -89,6 +90,39 @@ def test_volumes_of_channels_are_solved(device, solver):
     with optimising(device, [x - Variable.of(data[None], FLOAT), right, down, across], solver, [x]) as ad:
         ad.step(2)
         assert_allclose(ad.recv(x)[0], smoothed_volume(data), atol=1e-4)
+
+
+@pytest.mark.every_driver
+def test_excluded_voxels_stay_and_so_do_their_residuals(device):
+    """Steps along all axes with a target each; SciPy's dense solution has no rows of excluded voxels."""
+    rng = np.random.default_rng(5)
+    start, where = rng.normal(size=(4, 6, 7)), rng.random((4, 6, 7)) < 0.3
+    x = Variable(FLOAT, (7, 6), channels=4, data=start[None], name="volume")
+    mask = Variable.of(where[None].astype(float), FLOAT)
+    rows, goals, number = [], [], np.arange(start.size).reshape(start.shape)
+    residuals = [0.1 * (x - 1.0)]
+    for step in ((1, 0, 0), (0, 1, 0), (0, -1, 1)):
+        inside = least_squares.in_bounds(x, *step)
+        residuals.append(F.select(inside, least_squares.neighbour(x, *step) - x - 0.5, 0.0))
+        for z, y, i in np.argwhere(~where):
+            q = (z + step[2], y + step[1], i + step[0])
+            if all(0 <= a < n for a, n in zip(q, start.shape)):
+                row = np.zeros(start.size)
+                row[number[q]], row[number[z, y, i]] = 1.0, -1.0
+                rows.append(row)
+                goals.append(0.5)
+    free = ~where.ravel()
+    system = np.concatenate([rows, 0.1 * np.eye(start.size)[free]])
+    right = np.concatenate([goals, 0.1 * np.ones(free.sum())]) - system[:, ~free] @ start.ravel()[~free]
+    expected = start.ravel().copy()
+    expected[free] = np.linalg.lstsq(system[:, free], right)[0]
+    with optimising(device, least_squares.exclude(residuals, x, mask), GaussNewton(tolerance=0.0), [x]) as ad:
+        ad.step(3)
+        found = ad.recv(x)[0].ravel()
+    assert_allclose(found, expected, atol=2e-4)
+    assert (found[~free] == start.astype(np.float32).ravel()[~free]).all()
+    with pytest.raises(GraphError, match="no unknown has the texels"):
+        least_squares.exclude(residuals, x, Variable.of(np.ones((3, 5))))
 
 
 def test_kernels_of_channels_are_those_of_each_texel(device):
@@ -230,6 +264,43 @@ def test_small_problems_beside_each_other_can_be_skipped(device):
         ad.step(20)
         assert_allclose(ad.recv(rate).ravel(), rates, atol=2e-3)
         assert all(can_be_gated(plan) for plan in ad.plans.values())
+
+
+def slope_and_step(start: np.ndarray, end: np.ndarray, high: float) -> tuple[float, float]:
+    """The largest component of the way to x - J^T r below a bound, and the length of a step beside that of x."""
+    slope = (start**2 - 2.0) * 2.0 * start + 0.01 * (start - 3.0)
+    way = start - np.minimum(start - slope, high)
+    return np.abs(way).max(), np.linalg.norm(end - start) / np.linalg.norm(start)
+
+
+@pytest.mark.parametrize(
+    ("which", "kind", "bounded"),
+    [
+        ("gradient_tolerance", GaussNewton, False),
+        ("gradient_tolerance", LevenbergMarquardt, True),
+        ("step_tolerance", LevenbergMarquardt, False),
+    ],
+)
+def test_a_small_gradient_or_a_short_step_ends_a_problem(device, which, kind, bounded):
+    high = 1.2 if bounded else 1e9
+    x = Variable.of(np.linspace(0.4, 1.1, 8).reshape(4, 2), name="x")
+    options = {"function_tolerance": 0.0, which: 0.02, "tolerance": 0.0, "iterations": 2}
+    limits = {"bounds": {x: (None, high)}} if bounded else {}
+    with DressiAD(device) as ad:
+        ad.set_loss([F.hadamard(x, x) - 2.0, 0.1 * (x - 3.0)])
+        ad.set_optimizer(kind(**options), [x], **limits)
+        path = [ad.recv(x).astype(float)]
+        while ad.stopped() is None and len(path) < 30:
+            ad.step()
+            path.append(ad.recv(x).astype(float))
+        words = ad.stopped() or ""
+    found = [
+        slope_and_step(a, b, high)[which == "step_tolerance"]
+        for a, b in itertools.pairwise(path)
+        if (a != b).any() or b is path[-1]
+    ]
+    assert words.startswith(which.replace("_", " ")) and "0.02" in words
+    assert found[-1] <= 0.02 and min(found[:-1]) > 0.02 and 2 < len(path) < 20
 
 
 @pytest.mark.parametrize(

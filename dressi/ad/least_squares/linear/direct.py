@@ -32,9 +32,10 @@ SINGULAR = 1e-6
 
 
 class Solution(NamedTuple):
-    """diagonal: of J^T J, like the unknowns. change: d, like the unknowns. decrease: half of -d^T J^T r."""
+    """diagonal: of J^T J. gradient: J^T r. change: d. All like the unknowns. decrease: half of -d^T J^T r."""
 
     diagonal: list[Variable]
+    gradient: list[Variable]
     change: list[Variable]
     decrease: Variable
 
@@ -61,7 +62,7 @@ def solved(
         return [total([place * next(rest) for place in own]) for own in places]
 
     decrease = total([-0.5 * (g * d) for g, d in zip(right, change, strict=True)])
-    return Solution(assembled(squares), assembled(change), decrease)
+    return Solution(assembled(squares), assembled(right), assembled(change), decrease)
 
 
 def _places(x: Variable, independent: bool) -> list[Variable]:
