@@ -207,6 +207,15 @@ def test_normals_come_closer(run_script, files: list[str], tmp_path: Path):
 
 
 @pytest.mark.release
+def test_only_the_edges_derivative_sums_to_the_truth(run_script, tmp_path: Path):
+    run_script(MATERIAL_APPS / "figures" / "figure14.py", "--size", "16", "--level", "2")
+    found = json.loads((tmp_path / "figure14.json").read_text())
+    assert found["edges"]["share of edge pixels"] == 1.0 and abs(found["edges"]["sum over truth"] - 1) < 0.03
+    assert found["antialias"]["pixels"] < 0.2 * found["truth"]["pixels"]
+    assert (tmp_path / "figure14.png").stat().st_size > 1000
+
+
+@pytest.mark.release
 def test_a_material_comes_closer(run_script, files: list[str], tmp_path: Path):
     run_script(
         MATERIAL_APPS / "materials" / "material_recovery.py",
