@@ -9,8 +9,7 @@ from .. import functional as F
 from ..graph import Domain, Variable
 from ..graph.index_map import BORDERS, Affine, IndexMap
 from ..graph.types import whole
-from ..ops.image.coordinates import ChannelIndex
-from ..ops.image.texels import check_one_row
+from ..ops.image.coordinates import ChannelIndex, check_one_row
 from ..transform.rewrite import substitute
 from .energy import Residual, Robust
 from .linear.diagonal import Texels
