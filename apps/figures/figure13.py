@@ -232,6 +232,7 @@ def main() -> None:
     parser.add_argument("--level", type=int, default=4, help="subdivisions of the sphere")
     parser.add_argument("--quick", action="store_true", help="one object, two starts, 150 steps")
     parser.add_argument("--device", default=None)
+    parser.add_argument("--headless", action="store_true", help="open no window (there is none)")
     parser.add_argument("--out", type=Path, default=Path("out/figure13"))
     given = parser.parse_args()
     if given.quick:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import scipy.spatial
 
-from dressi import DressiAD, jvp
+from dressi import Device, DressiAD, jvp
 from dressi.ad.graph.types import IVEC3, VEC3
 from dressi.render import Camera, edge_list, hard_soft_ras, primitives, to_clip
 from dressi.render.core.lists import list_leaf
@@ -56,7 +56,7 @@ class Sphere:
         return np.c_[(plane + 1) * self.size / 2, clip[:, 3]]
 
 
-def by_form(sphere: Sphere, options: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+def by_form(sphere: Sphere, options: dict[str, Any], device: Device) -> tuple[np.ndarray, np.ndarray]:
     """Silhouette and its derivative by the radius in pixels, (size, size) each."""
     options = dict(options)
     if "radius" in options:
@@ -68,7 +68,7 @@ def by_form(sphere: Sphere, options: dict[str, Any]) -> tuple[np.ndarray, np.nda
     faces, size = list_leaf("faces", IVEC3, sphere.faces), (sphere.size, sphere.size)
     drawn = hard_soft_ras(clip, faces, size=size, face_count=len(sphere.faces), **options)
     (moved,) = jvp(drawn.silhouette, [vertices], [vertices])
-    with DressiAD() as ad:
+    with DressiAD(device) as ad:
         ad.set_output("picture", drawn.silhouette)
         ad.set_output("derivative", moved)
         found = [np.asarray(ad.recv(name), np.float64)[0] for name in ("picture", "derivative")]
@@ -159,10 +159,13 @@ def main() -> None:
     )
     parser.add_argument("--size", type=int, default=32, help="pixels")
     parser.add_argument("--level", type=int, default=3, help="subdivisions of the sphere")
+    parser.add_argument("--device", default=None)
+    parser.add_argument("--headless", action="store_true", help="open no window (there is none)")
     parser.add_argument("--out", type=Path, default=Path("out/figure14"))
     given = parser.parse_args()
     sphere = Sphere(given.level, given.size)
-    found = {name: by_form(sphere, options) for name, options in FORMS.items()}
+    with Device.open(given.device) as device:
+        found = {name: by_form(sphere, options, device) for name, options in FORMS.items()}
     found["antialias"] = differences(antialias(sphere), sphere, 1e-5)
     found["truth"] = differences(areas(sphere), sphere, 1e-3)
     truth = found["truth"]
