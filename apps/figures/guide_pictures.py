@@ -8,6 +8,7 @@ shadows.png: a torus over a floor without a shadow, with the filter of 3 texels,
 stencils.png: a picture; the same blurred by a kernel of 9 x 9 that nothing else knows; that kernel, and what 20 and 600 steps
 of Adam find of it, in colours from 0 to its largest weight.
 viewer.png: the window on an optimisation that turns a sphere into a pear.
+handles.png: the window on a scene whose ball and lamp are moved by their axes.
 """
 
 import argparse
@@ -16,12 +17,15 @@ from pathlib import Path
 import numpy as np
 
 from dressi import DressiAD, F, Variable, adam, evaluate
-from dressi.ad.graph.types import FLOAT, VEC3
+from dressi.ad.graph.types import FLOAT, MAT4, VEC3
 from dressi.ad.transform.gradient import jvp
 from dressi.render import (
     Camera,
     DirectionalLight,
     Mesh,
+    Node,
+    PointLight,
+    Scene,
     Shadow,
     adjacency,
     laplacian_loss,
@@ -32,7 +36,7 @@ from dressi.render import (
 from dressi.render.forms.hard_soft_ras import SOFT_FORMS
 from dressi.render.io import save_png
 from dressi.render.surface.color import srgb_to_linear
-from dressi.viewer import EngineSession, Viewer, open_canvas
+from dressi.viewer import EngineSession, MeshSession, Viewer, open_canvas
 
 RADIUS = 6
 """Pixels around the outline that a form draws."""
@@ -121,6 +125,22 @@ def viewer(size: int) -> np.ndarray:
         return srgb_to_linear(canvas.presenter.frame[..., :3] / 255.0)
 
 
+def handles(size: int) -> np.ndarray:
+    """(2 * size, 4 * size, 3) linear."""
+    place = Variable(MAT4, (1, 1), name="ball", data=np.eye(4)[None, None, None])
+    lamp = Variable.of([1.5, 2.5, 2.0], VEC3, name="lamp")
+    corners = np.array([(x, -0.7, z) for x in (-2.0, 2.0) for z in (-2.0, 2.0)])
+    floor, soft = (corners, np.array([(0, 1, 3), (0, 3, 2)])), {"colour": (0.9, 0.45, 0.2), "roughness": 0.4}
+    nodes = [Node(primitives.icosphere(3, 0.6), soft, place), Node(floor, {"colour": (0.5, 0.5, 0.5)})]
+    with DressiAD() as ad, open_canvas("offscreen", (4 * size, 2 * size)) as canvas:
+        session = MeshSession(Scene(nodes, lights=[PointLight(lamp, 12.0)]), ad, "a ball and a lamp")
+        window = Viewer(session, canvas)
+        window.choose("textured")
+        window.orbit.zoom(1.4)
+        window.draw()
+        return srgb_to_linear(canvas.presenter.frame[..., :3] / 255.0)
+
+
 def _beside(columns: list[np.ndarray]) -> np.ndarray:
     gap = np.ones((len(columns[0]), GAP, 3))
     return np.concatenate([part for column in columns for part in (gap, column)][1:], axis=1)
@@ -135,8 +155,8 @@ def main() -> None:
     parser.add_argument("--headless", action="store_true", help="open no window (there is none)")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    for name, draw in {"forms": forms, "shadows": shadows, "stencils": stencils, "viewer": viewer}.items():
-        save_png(given.out / f"{name}.png", draw(given.size))
+    for draw in (forms, shadows, stencils, viewer, handles):
+        save_png(given.out / f"{draw.__name__}.png", draw(given.size))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ canvas in any window.
 """
 
 from .canvas import Canvas, host_canvas, open_canvas, qt_pane
+from .handles import Handle
 from .pictures import Orbit
 from .presenter import Layer, OffscreenPresenter, Presenter
 from .scenes import MeshSession
@@ -19,6 +20,6 @@ from .sessions import EngineSession, FitSession
 from .viewer import Viewer
 
 __all__ = [
-    "Canvas", "EngineSession", "FitSession", "Layer", "MeshSession", "OffscreenPresenter", "Orbit",
+    "Canvas", "EngineSession", "FitSession", "Handle", "Layer", "MeshSession", "OffscreenPresenter", "Orbit",
     "Presenter", "Viewer", "host_canvas", "open_canvas", "qt_pane",
 ]  # fmt: skip

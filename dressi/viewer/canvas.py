@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from ..errors import InputError
 from ..vk.run.present.surface import NativeWindow
 from .presenter import OffscreenPresenter, Presenter, SwapchainPresenter
-from .sessions import Session
+from .session import Session
 
 Event = dict[str, Any]
 Handler = Callable[[Event], None]

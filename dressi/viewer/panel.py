@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from .sessions import Session, Slider
+from .session import Session, Slider
 
 # The panel of a session: laid out anew whenever it is painted, and hit where it was painted last.
 
@@ -37,8 +37,12 @@ class Panel:
         self._held: Widget | None = None
 
     # ---- what it looks like
-    def paint(self, height: int, scale: float, *, mode: str, paused: bool) -> np.ndarray:
-        """(height, width, 3) sRGB codes in [0, 1], of a panel as high as the window."""
+    def paint(
+        self, height: int, scale: float, *, mode: str, paused: bool, sliders: Sequence[Slider] = (),
+        deeds: Mapping[str, Callable[[], None]] | None = None, deed: str = "",
+    ) -> np.ndarray:  # fmt: skip
+        """(height, width, 3) sRGB codes in [0, 1], of a panel as high as the window. sliders: beside those of the
+        session.  deeds: what the axes of handles can do, of which ``deed`` is chosen."""
         image = Image.new("RGB", (max(round(WIDTH * scale), 1), height), PAPER)
         pen, status = Pen(ImageDraw.Draw(image), scale), self.session.status
         left, right, y = float(MARGIN), float(WIDTH - MARGIN), 20.0
@@ -56,7 +60,8 @@ class Panel:
             paint_curve(pen, (left, y, right, y + 64), name, curve, status.total)
             y += 70
         y = self._buttons(widgets, {m: (lambda m=m: self.choose(m)) for m in self.modes}, y + 4, 2, lit=mode)
-        for slider in self.session.sliders:
+        y = self._buttons(widgets, deeds or {}, y + (4 if deeds else 0), 3, lit=deed)
+        for slider in (*sliders, *self.session.sliders):
             box = (left, y + 4, right, y + 38)
             widgets.append(Slide(box, slider, slider.get()))
             y += 40

@@ -17,6 +17,7 @@ from ..render.fit.graphs.round import Subject
 from ..render.surface import screen
 from ..render.surface.projection import to_clip
 from ..render.surface.texturing import barycentric_slopes
+from .handles import Axes
 
 BACKGROUND = (0.13, 0.14, 0.16)
 CLAY = (0.72, 0.70, 0.67)
@@ -155,10 +156,11 @@ MODES = (
 class Pictures:
     """The pictures of one engine's subject, by mode and size: graphs that are made once.
 
-    camera: the leaf of the view's matrix.
+    camera: the leaf of the view's matrix.  axes: drawn over all of them, if there are handles.
     """
 
     subject: Subject
+    axes: Axes | None = None
     camera: Variable = field(default_factory=lambda: matrices_leaf(np.eye(4)[None]))
     _made: dict[tuple[str, Size], tuple[Variable, Photograph | None]] = field(default_factory=dict)
 
@@ -178,7 +180,8 @@ class Pictures:
                 to_clip(subject.position, self.camera), subject.faces, size, subject.face_count
             )
             codes = mode.draw(Shown(subject, drawn, self.camera, photograph))
-            self._made[key] = F.clamp(codes, 0.0, 1.0), photograph
+            codes = F.clamp(codes, 0.0, 1.0)
+            self._made[key] = codes if self.axes is None else self.axes.over(codes, size), photograph
         return self._made[key]
 
 

@@ -26,8 +26,9 @@ from ..render.shading.environment import Environment, studio
 from ..render.strands.geometry import PointGeometry, StrandGeometry
 from ..render.surface.color import encoded, srgb_to_linear
 from ..vk.run.engine import DressiAD
+from .handles import Handle
 from .pictures import BACKGROUND
-from .sessions import Scene, Slider, Status
+from .session import Scene, Slider, Status
 
 FIBRES = (StrandGeometry, PointGeometry)
 FRAME = 1 / 30
@@ -41,9 +42,16 @@ class SceneGraph:
 
     Materials are lit by the lights of the scene, or by ``studio`` where it has none; without a material colours
     are shown as they are. unit: (4, 4) from the world to the sphere, by default around the scene (``unit_of``).
+    handles: leaves of ``Handle``s; by default the places of nodes and lights that are leaves. Raises InputError.
     """
 
-    def __init__(self, engine: DressiAD, nodes: Nodes, unit: np.ndarray | None = None):
+    def __init__(
+        self,
+        engine: DressiAD,
+        nodes: Nodes,
+        unit: np.ndarray | None = None,
+        handles: Sequence[Variable] | None = None,
+    ):
         self._engine = engine
         self.lit = bool(nodes.lights) or any(map(_is_lit, nodes))
         lights = nodes.lights or (Environment(studio()) if self.lit else None)
@@ -54,6 +62,8 @@ class SceneGraph:
         # Scenes without lights of their own move as a whole: single precision counts from the origin.
         self._whole, self._rest = (None, self.unit) if nodes.lights else (self.unit, np.eye(4))
         self.exposure = Variable.of(1.0, name="exposure")
+        moved = _places_of(nodes) if handles is None else handles
+        self.handles = tuple(Handle(leaf, engine, self.unit) for leaf in moved)
         self._places: dict[str, Variable] = {}
         self._fibres: tuple[Fibres, ...] = ()
         self._maker: Maker | None = None
@@ -78,7 +88,7 @@ class SceneGraph:
             position = position + tuple(self._rest[:3, 3].tolist())
             count = maker.scene.face_count
             subject = Subject(position, self._parts["faces"], count, picture=self._picture)
-            self.scene = Scene(self._engine, subject)
+            self.scene = Scene(self._engine, subject, handles=self.handles)
         self._values = values
 
     def _made(self, nodes: Nodes) -> tuple[Maker, dict[str, Given]]:
@@ -134,6 +144,13 @@ def unit_of(scenes: Sequence[Nodes]) -> np.ndarray:
     unit = np.diag([1 / radius] * 3 + [1.0])
     unit[:3, 3] = -middle / radius
     return unit
+
+
+def _places_of(nodes: Nodes) -> list[Variable]:
+    """Places of nodes and lights that are leaves of one texel and one tile."""
+    given = [node.to_world for node in nodes] + [getattr(light, "position", None) for light in nodes.lights]
+    leaves = [v for v in given if isinstance(v, Variable) and v.is_leaf and (v.size, v.batch) == ((1, 1), 1)]
+    return list(dict.fromkeys(leaves))
 
 
 def _is_lit(node: Node) -> bool:

@@ -1,13 +1,11 @@
-"""What the viewer shows: an optimisation of one's own, or a fit (protocol: ``Session``)."""
+"""What the viewer shows: an optimisation of one's own, or a fit."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -23,8 +21,12 @@ from ..render.fit.job import FitRun, Moment
 from ..render.formats import save_mesh
 from ..render.io import save_png
 from ..render.mesh import Mesh
+from ..render.scene.scene import Scene as Nodes
 from ..render.surface.color import encoded, linear_to_srgb, srgb_to_linear
 from ..vk.run.engine import DressiAD
+from .handles import Handle
+from .scenes import SceneGraph
+from .session import Scene, Slider, Status, Views, stamped
 
 # An optimisation of one's own in the viewer: any ``DressiAD``.
 
@@ -34,8 +36,10 @@ class EngineSession:
 
     image: a FLOAT, VEC3 or VEC4 image of the engine, linear unless ``codes``, whose tile ``tile`` is shown.
     Or positions and faces: a VEC3 and an IVEC3 list (or arrays), drawn from any camera; they should lie about
-    the origin, within a distance of 1. sliders: leaves (FLOAT, one texel) with their range. steps: how many
-    there will be; None: until the window is closed. Raises InputError.
+    the origin, within a distance of 1. Or a scene with Variables of the engine, drawn with its materials and lights.
+    sliders: leaves (FLOAT, one texel) with their range. handles: leaves (VEC3 or MAT4, one texel) that axes in the
+    picture move (``Handle``); by default the places of nodes and lights of a scene that are leaves. steps: how many there
+    will be; None: until the window is closed. Raises InputError.
 
     >>> from dressi.viewer.sessions import EngineSession
     >>> image = Variable.of(np.zeros((4, 6, 3)), name="image")
@@ -57,16 +61,23 @@ class EngineSession:
         image: Variable | None = None,
         positions: Variable | None = None,
         faces: Variable | np.ndarray | None = None,
+        scene: Nodes | None = None,
         codes: bool = False,
         tile: int = 0,
         sliders: Mapping[Variable, tuple[float, float]] | None = None,
+        handles: Sequence[Variable] | None = None,
         steps: int | None = None,
         folder: Path | None = None,
         title: str = "dressi",
         up: Sequence[float] = (0.0, 1.0, 0.0),
     ):
-        if (image is None) == (positions is None) or (positions is None) != (faces is None):
-            raise InputError("show either an image, or positions and faces")
+        given = sum(one is not None for one in (image, positions, scene))
+        if given != 1 or (positions is None) != (faces is None):
+            raise InputError("show either an image, positions and faces, or a scene")
+        if image is not None and handles:
+            raise InputError(
+                "an image has no camera that handles could be seen from; show positions or a scene"
+            )
         self._engine, self._folder = engine, folder
         self.status = Status(title, total=steps or 0)
         self.up = np.asarray(up, np.float64)
@@ -76,7 +87,10 @@ class EngineSession:
             table = as_list("faces", IVEC3, faces)
             count = len(faces) if isinstance(faces, np.ndarray) else table.size[0] * table.size[1]
             subject = Subject(as_list("positions", VEC3, positions), table, count)
-        self.scene = Scene(engine, subject, shown)
+        leaves = tuple(Handle(leaf, engine) for leaf in handles or ())
+        self.scene = Scene(engine, subject, shown, leaves)
+        if scene is not None:
+            self.scene = SceneGraph(engine, scene, handles=handles).scene
         self._image = shown
         self._values: dict[Variable, float] = {}
         self.sliders = [self._slider(leaf, *ends) for leaf, ends in (sliders or {}).items()]
@@ -278,107 +292,3 @@ class FitSession:
         path = stamped(self._folder, self.status.done, ".glb")
         save_mesh(path, mesh)
         self.status.note = f"saved {path.name}"
-
-
-# The protocol of what a viewer shows: it advances, and tells what is drawn of it.
-
-
-@dataclass(frozen=True, eq=False)
-class Views:
-    """N photographs that an optimisation learns from.
-
-    codes: (N, H, W, 3) sRGB codes on black.  masks: (N, H, W) in [0, 1].  matrices: (N, 4, 4) from units of
-    the subject to clip space.  directions: (N, 3) unit vectors from the subject to the cameras.
-    """
-
-    codes: np.ndarray
-    masks: np.ndarray
-    matrices: np.ndarray
-    directions: np.ndarray
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """(width, height)."""
-        return self.masks.shape[2], self.masks.shape[1]
-
-
-@dataclass(frozen=True)
-class Slider:
-    """A number that a person may change between two others: positive ones on a logarithmic scale, or
-    ``linear``. names: instead of numbers, of 0, 1, ..., one of which is chosen."""
-
-    name: str
-    least: float
-    most: float
-    get: Callable[[], float]
-    set: Callable[[float], None]
-    linear: bool = False
-    names: Sequence[str] = ()
-
-
-@dataclass
-class Status:
-    """What the panel says. phase: of the optimisation.  done, total: its steps, total 0 if nobody knows.
-    step_ms: of the last steps.  note: the last thing that was done on request.  running: seconds in a viewer,
-    without pauses."""
-
-    title: str
-    phase: str = ""
-    done: int = 0
-    total: int = 0
-    step_ms: float | None = None
-    finished: bool = False
-    note: str = ""
-    running: float = 0.0
-    curves: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
-    """Name of a curve -> (step, value)."""
-
-
-@dataclass(frozen=True, eq=False)
-class Scene:
-    """What is drawn now: a mesh of Variables, or an image (VEC3 sRGB codes, one tile) of an engine."""
-
-    engine: DressiAD
-    subject: Subject | None = None
-    image: Variable | None = None
-
-
-class Session(Protocol):
-    """An optimisation that a viewer drives."""
-
-    status: Status
-
-    @property
-    def scene(self) -> Scene | None:
-        """None while there is nothing to draw. Another object when what is drawn has changed."""
-        ...
-
-    @property
-    def views(self) -> Views | None: ...
-
-    @property
-    def up(self) -> np.ndarray:
-        """(3,) the direction that is upright."""
-        ...
-
-    @property
-    def sliders(self) -> Sequence[Slider]: ...
-
-    @property
-    def actions(self) -> Mapping[str, Callable[[], None]]:
-        """What can be asked for beside pausing: "rewind" and "save", where they are possible."""
-        ...
-
-    def advance(self, seconds: float, *, steps: int | None = None) -> None:
-        """Take steps for about so long, or so many; ``status`` tells when it is finished. Raises what the
-        optimisation raises."""
-        ...
-
-    def stop(self) -> None:
-        """The window is closed: end after the next steps, keeping what was reached."""
-        ...
-
-
-def stamped(folder: Path, done: int, suffix: str) -> Path:
-    """A path in a folder for what is saved after so many steps."""
-    return folder / f"view-{done:06d}{suffix}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from PIL import Image, ImageDraw
@@ -16,10 +17,11 @@ from ..render.cameras import Cameras
 from ..render.cameras.pose import send_matrices
 from ..vk.run.engine import DressiAD
 from .canvas import Canvas, Event
+from .handles import DEEDS, Axes, Handle, OnScreen
 from .panel import FAINT, PAPER, WIDTH, Panel, Pen
 from .pictures import MODES, Mode, Orbit, Pictures
 from .presenter import Layer
-from .sessions import Scene, Session
+from .session import Scene, Session, Slider
 
 INTERVALS = (1 / 30, 1 / 10)
 """Shortest and longest time between pictures, in seconds; drawing takes about a tenth of the time."""
@@ -37,7 +39,8 @@ class Viewer:
 
     keys: space pauses, n takes a step, r rewinds, s saves, 1 to 6 choose what is shown, arrows turn, + and -
     zoom, Home looks from the start, h hides the panel, q closes the window. The mouse turns, with the right
-    button or Shift shifts, and the wheel zooms. Raises what the session raises, and DeviceErrors.
+    button or Shift shifts, and the wheel zooms. Of a scene with handles (``Handle``) it moves, turns or scales by
+    the axes of one; g chooses which of these, Tab the next handle. Raises what the session raises, and DeviceErrors.
 
     >>> from dressi.viewer import EngineSession, Viewer, open_canvas
     >>> image = Variable.of(np.zeros((4, 6, 3)), name="image")
@@ -67,6 +70,10 @@ class Viewer:
         self._scene: Scene | None = None
         self._panels: dict[tuple[int, int], Variable] = {}
         self._sent: tuple[object, int] | None = None
+        self.handle, self.deed = 0, DEEDS[0]
+        """The number of the handle whose axes are shown, and what a drag along them does."""
+        self._axes: OnScreen | None = None
+        self._axis = 0
         self._held: str | None = None
         self._at = (0.0, 0.0)
         self._asked: list[Callable[[], None]] = []
@@ -159,6 +166,23 @@ class Viewer:
         if number < len(self.modes):
             self.choose(self.modes[number].name)
 
+    def next_deed(self) -> None:
+        """Let drags along axes do the next of ``DEEDS``."""
+        self.take(self.handle, DEEDS[(DEEDS.index(self.deed) + 1) % len(DEEDS)])
+
+    def take(self, handle: int, deed: str | None = None) -> None:
+        """Show the axes of a handle of the scene, by its number; with what a drag along them does."""
+        handles = self.handles
+        if handles:
+            self.handle, self._dirty = handle % len(handles), True
+            deeds, wanted = handles[self.handle].deeds, deed or self.deed
+            self.deed = wanted if wanted in deeds else deeds[0]
+
+    @property
+    def handles(self) -> Sequence[Handle]:
+        """Those of the scene that is shown."""
+        return () if self.session.scene is None else self.session.scene.handles
+
     def hide(self) -> None:
         """Hide the panel, or show it."""
         self.panel_shown, self._dirty = not self.panel_shown, True
@@ -191,7 +215,9 @@ class Viewer:
     def _enter(self, scene: Scene) -> None:
         """Another engine, or another thing to draw."""
         self._scene, self._panels, self._sent, self._painted = scene, {}, None, -1e9
-        self._pictures = None if scene.subject is None else Pictures(scene.subject)
+        axes, self._axes = Axes() if scene.handles else None, None
+        self._pictures = None if scene.subject is None else Pictures(scene.subject, axes)
+        self.take(self.handle)
 
     def _picture(self, scene: Scene, room: tuple[int, int]) -> Layer:
         if scene.image is not None:
@@ -202,7 +228,13 @@ class Viewer:
         size = _raster(room, scene.engine)
         picture, _ = self._pictures.picture(self.mode, size)
         # The raster is not quite as wide as the room; the matrix of the room keeps proportions.
-        self._look(scene.engine, picture, Cameras([self.orbit.camera(room)]).matrices)
+        camera = self.orbit.camera(room)
+        self._look(scene.engine, picture, Cameras([camera]).matrices)
+        if (axes := self._pictures.axes) is not None:
+            width, height = (side / self.canvas.pixel_ratio for side in room)
+            self._axes = OnScreen.of(scene.handles[self.handle], camera, (width, height))
+            values = zip(axes.ends, self._axes.values, strict=True)
+            scene.engine.send_many({leaf: value[None, None, None] for leaf, value in values})
         return Layer(picture, (0, 0, *room))
 
     def _compared(self, engine: DressiAD, room: tuple[int, int]) -> Layer:
@@ -234,13 +266,26 @@ class Viewer:
         if known and not self._dirty and now - self._painted < PANEL_INTERVAL:
             return self._panels[size]
         mode = "" if self.mode is None else self.mode.name
-        codes = self.panel.paint(height, scale, mode=mode, paused=self.paused)[None, :, :width]
+        deeds = self.handles[self.handle].deeds if self.handles else ()
+        codes = self.panel.paint(
+            height, scale, mode=mode, paused=self.paused, sliders=self._sliders, deed=self.deed,
+            deeds={deed: partial(self.take, self.handle, deed) for deed in deeds},
+        )[None, :, :width]  # fmt: skip
         self._painted = now
         if known:
             scene.engine.send(self._panels[size], codes)
         else:
             self._panels[size] = Variable(VEC3, size, name="panel", data=codes)
         return self._panels[size]
+
+    @property
+    def _sliders(self) -> Sequence[Slider]:
+        """What the viewer itself lets choose."""
+        names = [handle.name for handle in self.handles]
+        if len(names) < 2:
+            return ()
+        ends, choose = (0, len(names) - 1), lambda number: self.take(round(number))
+        return (Slider("handle", *ends, lambda: self.handle, choose, linear=True, names=names),)
 
     # ---- events
     def _redraw(self, event: Event) -> None:
@@ -251,6 +296,10 @@ class Viewer:
         self._at, self._dirty, self._painted = (x, y), True, -1e9
         if self.panel_shown and x >= self._panel_left:
             self._held = "panel" if self.panel.down(x - self._panel_left, y) else None
+            return
+        axis = None if self._axes is None else self._axes.axis_at(x, y)
+        if axis is not None and event.get("button") == 1:
+            self._held, self._axis = "axis", axis
             return
         shifted = event.get("button") != 1 or "Shift" in event.get("modifiers", ())
         self._held = "shift" if shifted else "turn"
@@ -269,6 +318,9 @@ class Viewer:
         if self._held == "panel":
             self._painted = -1e9
             self.panel.drag(x - self._panel_left, y)
+        elif self._held == "axis":
+            assert self._axes is not None
+            self._axes.drag(self.handles[self.handle], self.deed, self._axis, right, down)
         elif self._held == "turn":
             self.orbit.turn(220 * right / height, 180 * down / height)
         else:
@@ -318,6 +370,8 @@ KEYS: dict[str, Callable[[Viewer], None]] = {
     "r": lambda viewer: viewer.act("rewind"),
     "s": lambda viewer: viewer.act("save"),
     "h": lambda viewer: viewer.hide(),
+    "g": lambda viewer: viewer.next_deed(),
+    "Tab": lambda viewer: viewer.take(viewer.handle + 1),
     "q": lambda viewer: viewer.canvas.close(),
     "ArrowLeft": lambda viewer: viewer.orbit.turn(-TURN, 0),
     "ArrowRight": lambda viewer: viewer.orbit.turn(TURN, 0),

@@ -12,13 +12,22 @@ from screen import Screen, until
 
 import dressi
 import dressi.viewer
-from dressi import FLOAT, MAT4, DressiAD, F, InputError, Variable, adam
-from dressi.render import MorphGeometry, Node, PointGeometry, Scene, StrandGeometry, load_mesh, primitives
+from dressi import FLOAT, MAT4, VEC3, DressiAD, F, InputError, Variable, adam
+from dressi.render import (
+    MorphGeometry,
+    Node,
+    PointGeometry,
+    PointLight,
+    Scene,
+    StrandGeometry,
+    load_mesh,
+    primitives,
+)
 from dressi.render.fit import FitJob
 from dressi.render.fit import job as running
 from dressi.render.fit.graphs import term
 from dressi.render.scene.clips import Clip, Motion, Track
-from dressi.viewer import EngineSession, FitSession, MeshSession, Orbit, Viewer, open_canvas
+from dressi.viewer import EngineSession, FitSession, Handle, MeshSession, Orbit, Viewer, open_canvas
 from dressi.viewer.panel import WIDTH
 from dressi.viewer.pictures import BACKGROUND, FIT, MODES, TRUTH
 
@@ -149,6 +158,48 @@ def test_clips_are_played_paused_and_chosen(device, canvas):
         viewer.toggle()
         assert until(lambda: viewer.tick() and sliders["time"].get() < held)  # it plays and begins again
         assert session.scene is scene  # nothing was built for another time
+
+
+@pytest.mark.one_driver
+def test_axes_in_the_picture_write_variables(device, canvas):
+    place = Variable(MAT4, (1, 1), name="box", data=np.eye(4)[None, None, None])
+    lamp = Variable.of([1.0, 2.0, 3.0], VEC3, name="lamp")
+    scene = Scene([Node(primitives.cube(0.5), to_world=place)], lights=[PointLight(lamp, 9.0)])
+    wanted = np.array([0.5, 0.0, 0.0, 1.0])
+    with DressiAD(device) as ad:
+        ad.set_loss(F.sum_components(F.square(F.column(place, 3) - tuple(wanted))))
+        ad.set_optimizer(adam(0.1), [place])
+        session = EngineSession(ad, scene=scene, steps=100)
+        viewer = Viewer(session, canvas)
+        viewer.choose("textured")
+        viewer.orbit.elevation = viewer.orbit.azimuth = 0.0
+        before = frame(viewer)
+        box, light = viewer.handles
+        assert (box.name, light.name, list(light.deeds)) == ("box", "lamp", ["move"])
+        # The camera looks along -z from the distance 3.4857: x is right, y is up, from the middle of the picture.
+        for kind, x in (("down", 74), ("move", 84), ("up", 84)):
+            pointer(viewer, kind, x, 64)
+        pixel = 2 * 3.4857 * np.tan(np.radians(35 / 2)) / 128 / box.unit[0, 0]
+        assert_allclose(box.matrix[:3, 3], (10 * pixel, 0, 0), rtol=0.02, atol=1e-5)
+        assert np.abs(frame(viewer)[:, :60] - before[:, :60]).max() > 0.1  # it has left
+        moved = box.matrix[0, 3]
+        session.advance(0.0, steps=1)
+        assert ad.losses()[0] == pytest.approx((moved - 0.5) ** 2, rel=1e-4)  # the step began from there
+        while not session.status.finished:
+            session.advance(0.0, steps=20)
+        assert box.matrix[0, 3] == pytest.approx(0.5, abs=0.05)  # and the axes follow the optimizer
+        viewer.draw()
+        key(viewer, "g")
+        assert viewer.deed == "turn"
+        box.turn((0, 0, 1), 90)
+        box.scale(2.0)
+        assert_allclose(box.matrix[:3, 0], (0, 2, 0), atol=0.1)
+        key(viewer, "Tab")
+        assert viewer.handles[viewer.handle] is light and viewer.deed == "move"
+        with pytest.raises(InputError, match="lamp is a place"):
+            light.scale(2.0)
+        with pytest.raises(InputError, match="a handle moves a leaf"):
+            Handle(place * 2.0, ad)
 
 
 @pytest.mark.one_driver

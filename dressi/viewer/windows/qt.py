@@ -13,7 +13,7 @@ import numpy as np
 from ...errors import InputError
 from ..canvas import Canvas
 from ..presenter import CopyPresenter, EitherPresenter, SwapchainPresenter
-from ..sessions import Session
+from ..session import Session
 from ..viewer import INTERVALS, Viewer
 from .native import SurfaceContext
 
