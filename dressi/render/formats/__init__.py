@@ -9,7 +9,7 @@ Files are not trusted (``dressi.render.io``); meshes have up to `config.max_face
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -19,8 +19,8 @@ from dressi.render.formats.clouds import load_las, load_xyz
 from dressi.render.formats.glb import save_glb, save_glb_scene
 from dressi.render.formats.gltf.scene import load_gltf, load_gltf_scene
 from dressi.render.formats.obj import load_obj, load_obj_parts, save_obj
-from dressi.render.formats.polygons import load_off, load_ply, load_ply_cloud, load_stl, save_ply, save_stl
-from dressi.render.io.files import read_bytes, usable
+from dressi.render.formats.polygons import load_off, load_ply, load_ply_shape, load_stl, save_ply, save_stl
+from dressi.render.io.files import SURFACES, read_bytes, usable
 from dressi.render.mesh import Mesh
 from dressi.render.scene.scene import Node, Scene
 from dressi.render.strands.geometry import PointGeometry
@@ -34,28 +34,27 @@ __all__ = [
 class Format(NamedTuple):
     """What reads and writes files of one ending; None where nothing does.
 
-    parts: reads a mesh for each material, of files without nodes.  load_scene, save_scene: of files with
-    nodes.  cloud: reads points, None of a file with faces.
+    parts: reads a mesh for each material, or points, of files without nodes.  load_scene, save_scene: of
+    files with nodes.
     """
 
     load: Callable[[Path], Mesh] | None = None
     save: Callable[[str | os.PathLike, Mesh], None] | None = None
-    parts: Callable[[Path], list[Mesh]] | None = None
+    parts: Callable[[Path], Sequence[Mesh | PointGeometry]] | None = None
     load_scene: Callable[[Path], Scene] | None = None
     save_scene: Callable[[Path, Scene], None] | None = None
-    cloud: Callable[[Path], PointGeometry | None] | None = None
 
 
 FORMATS = {
     ".glb": Format(load_gltf, save_glb, load_scene=load_gltf_scene, save_scene=save_glb_scene),
     ".gltf": Format(load_gltf, load_scene=load_gltf_scene),
     ".obj": Format(load_obj, save_obj, parts=load_obj_parts),
-    ".ply": Format(load_ply, save_ply, cloud=load_ply_cloud),
+    ".ply": Format(load_ply, save_ply, parts=lambda path: [load_ply_shape(path)]),
     ".off": Format(load_off),
     ".stl": Format(load_stl, save_stl),
-    ".xyz": Format(cloud=load_xyz),
-    ".las": Format(cloud=load_las),
-    ".laz": Format(cloud=load_las),
+    ".xyz": Format(parts=lambda path: [load_xyz(path)]),
+    ".las": Format(parts=lambda path: [load_las(path)]),
+    ".laz": Format(parts=lambda path: [load_las(path)]),
 }
 MESHES = ", ".join(ending for ending, kind in FORMATS.items() if kind.load)
 """The endings of files with meshes that can be read."""
@@ -85,11 +84,8 @@ def load_mesh(path: str | os.PathLike) -> Mesh:
     load = _format_of(path).load
     if load is None:
         read_bytes(path, "mesh")
-        if _format_of(path).cloud:
-            raise InputError(
-                f"'{path}' holds points without faces; load_scene draws them, and MeshLab or Open3D reconstruct a"
-                " surface"
-            )
+        if _format_of(path).parts:
+            raise InputError(f"'{path}' holds points without faces; {SURFACES}")
         raise InputError(f"'{path}' is not a known kind of mesh; give a {MESHES} file")
     with usable(path, "its mesh"):
         return replace(load(path).clean(), name=path.stem)
@@ -119,32 +115,32 @@ def load_scene(path: str | os.PathLike) -> Scene:
     matrices above it. Nodes that share a mesh share a geometry. Morph targets come as ``MorphGeometry`` with
     the weights of the file, skins as ``SkinnedGeometry`` whose ``Skeleton`` holds the joints;
     ``scene.cameras`` are the perspective cameras by name, 512 pixels high, and ``scene.lights`` those of
-    KHR_lights_punctual. Animations are ``scene.clips``, which ``scene.at`` shows. Of .obj each material becomes a node,
-    and other kinds of files one node. Points without faces, of .ply, .glb, .xyz, .las and .laz, become a ``PointGeometry``, one
-    pixel wide, unlit. Raises InputError, one sentence naming the file and the node: a cycle
-    of nodes, a skin without joints, weights that do not add up to 1, and whatever ``load_mesh`` refuses.
+    KHR_lights_punctual. Animations are ``scene.clips``, which ``scene.at`` shows. Of .obj each material
+    becomes a node, and other kinds of files one node. Points without faces, of .ply, .obj, .glb, .xyz, .las
+    and .laz, become a ``PointGeometry``, one pixel wide, unlit. Raises InputError, one sentence naming the
+    file and the node: a cycle of nodes, a skin without joints, weights that do not add up to 1, and whatever
+    ``load_mesh`` refuses.
 
     >>> import os, tempfile
     >>> from dressi.render.mesh.primitives import cube
     >>> path = os.path.join(tempfile.mkdtemp(), "cubes.glb")
-    >>> save_scene(path, Scene([Node(cube(), name="left"), Node(cube(), to_world=np.diag([2, 2, 2, 1]), name="right")]))
+    >>> right = Node(cube(), to_world=np.diag([2, 2, 2, 1]), name="right")
+    >>> save_scene(path, Scene([Node(cube(), name="left"), right]))
     >>> [node.name for node in load_scene(path)]
     ['left', 'right']
     """
     path = Path(path)
     kind = _format_of(path)
-    if kind.cloud is not None:
-        with usable(path, "its cloud"):
-            points = kind.cloud(path)
-        if points is not None:
-            return Scene([Node(points, unlit, name=points.name)])
     if kind.load_scene is not None:
         with usable(path, "its scene"):
             return kind.load_scene(path)
     if kind.parts is None:
         return Scene([Node(load_mesh(path))])
     with usable(path, "its mesh"):
-        parts = kind.parts(path)
+        shapes = kind.parts(path)
+        parts = [shape for shape in shapes if isinstance(shape, Mesh)]
+        if not parts:
+            return Scene([Node(points, unlit, name=points.name) for points in shapes])
         # A material whose faces have no area is nothing to draw; a file of such alone is refused.
         drawn = [part for part in parts if not part.validate().degenerate_faces().all()] or parts
         meshes = [part.clean() for part in drawn]

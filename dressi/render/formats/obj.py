@@ -18,7 +18,9 @@ from ..io import files
 from ..io.images import encode_png, linear_rgb, read_texture, resize, three_channels
 from ..io.pixels import decode_pixels
 from ..mesh import Material, Mesh, joined, triangulate, weld
+from ..strands.geometry import PointGeometry
 from ..surface.color import linear_to_srgb, srgb_to_linear
+from .clouds import cloud, linear_codes
 
 _IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg")
 _LONGEST = 1 << 20
@@ -35,6 +37,7 @@ class _Lines:
         self.positions, self.colors = array("d"), array("d")
         self.uvs, self.normals = array("d"), array("d")
         self.corners, self.lengths, self.material_of = array("q"), array("q"), array("q")
+        self.points = array("q")
         self.libraries: list[str] = []
         self.materials: dict[str, int] = {}
         self.material = -1
@@ -97,6 +100,9 @@ class _Lines:
                 raise InputError(f"it uses over {MOST_MATERIALS:,} materials; join those that are alike")
         elif key in _LEFT_OUT:
             self.left_out[_LEFT_OUT[key]] += 1
+            if key == "p":
+                counts = len(self.positions) // 3, 0, 0
+                self.points.extend(_corner(token, counts)[0] for token in rest.split())
 
 
 def _text_lines(path: Path) -> Iterator[str]:
@@ -127,11 +133,16 @@ def _corner(token: str, counts: tuple[int, int, int]) -> list[int]:
 def load_obj(path: Path) -> Mesh:
     """Read an .obj as one welded Mesh, not cleaned yet: `load_obj_parts`, joined by `joined`, with one atlas
     for several textures. Raises InputError."""
-    return joined(load_obj_parts(path), str(path))
+    parts = load_obj_parts(path)
+    meshes = [part for part in parts if isinstance(part, Mesh)]
+    if not meshes:
+        raise files.without_faces(sum(part.count for part in parts if isinstance(part, PointGeometry)))
+    return joined(meshes, str(path))
 
 
-def load_obj_parts(path: Path) -> list[Mesh]:
-    """Read an .obj as a welded Mesh for each material, named by it, not cleaned yet.
+def load_obj_parts(path: Path) -> list[Mesh] | list[PointGeometry]:
+    """Read an .obj as a welded Mesh for each material, named by it, not cleaned yet. Of one without faces,
+    points: those of its ``p`` elements, or all vertices where it has no elements.
 
     Polygons are triangulated, concave ones too. UVs and normals of a material are kept when each of its
     corners has them; vertex colours (``v x y z r g b``, sRGB) become linear light.
@@ -145,7 +156,7 @@ def load_obj_parts(path: Path) -> list[Mesh]:
     """
     lines = _Lines(path)
     if not lines.corners:
-        raise files.without_faces(len(lines.positions) // 3)
+        return [_cloud(path, lines)]
     if lines.left_out:
         what = ", ".join(f"{count:,} {kind}" for kind, count in sorted(lines.left_out.items()))
         warn(f"'{path}': {what} are not read and were left out")
@@ -172,6 +183,17 @@ def load_obj_parts(path: Path) -> list[Mesh]:
         _part(path, *materials[number], *_used(tables, corners[part]))
         for number, part in sorted(zip(numbers.tolist(), parts, strict=True), key=lambda one: one[1].min())
     ]
+
+
+def _cloud(path: Path, lines: _Lines) -> PointGeometry:
+    """The points of a file without faces."""
+    positions, rows = np.array(lines.positions).reshape(-1, 3), np.unique(np.array(lines.points, np.int64))
+    if lines.left_out.keys() - {"points"} or not len(positions):
+        raise files.without_faces(len(positions))
+    if rows.max(initial=-1) >= len(positions):
+        raise files.Damaged(f"a point refers to number {rows.max() + 1} of {len(positions)} vertices")
+    rows = rows if len(rows) else np.arange(len(positions))
+    return cloud(positions[rows], _linear_colors(path, lines)[rows] if lines.colors else None, path)
 
 
 def _used(tables: list[np.ndarray], corners: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
@@ -215,12 +237,9 @@ def _part(path: Path, name: str, look: _Material, tables: list[np.ndarray], corn
 def _linear_colors(path: Path, lines: _Lines) -> np.ndarray:
     lines.colors.extend([1.0] * (len(lines.positions) - len(lines.colors)))
     codes = np.array(lines.colors).reshape(-1, 3)
-    if not ((codes >= 0) & (codes <= 255)).all():
-        raise files.Damaged("it has vertex colours that are not in [0, 1]")
     if (codes > 1).any():
         warn(f"'{path}': vertex colours up to {codes.max():g} are taken as 8-bit values")
-        codes = codes / 255
-    return srgb_to_linear(codes)
+    return linear_codes(codes)
 
 
 class _Material(NamedTuple):

@@ -18,8 +18,8 @@ from ..io.files import Damaged, beside, check_counts, read_bytes, truncated, wit
 from ..io.images import encode_png, read_texture
 from ..mesh import Mesh, joined, triangulate, weld
 from ..strands.geometry import PointGeometry
-from ..surface.color import linear_to_srgb, srgb_to_linear
-from .clouds import cloud
+from ..surface.color import linear_to_srgb
+from .clouds import cloud, linear_codes
 
 
 def _rows(data: bytes, start: int = 0) -> Iterator[list[bytes]]:
@@ -106,8 +106,16 @@ class _Header(NamedTuple):
 
 
 def load_ply(path: Path) -> Mesh:
-    """Read a .ply, text or binary, as one welded Mesh, not cleaned yet. Polygons are triangulated, concave
-    ones too.
+    """Read a .ply with faces; see ``load_ply_shape``. Raises InputError."""
+    shape = load_ply_shape(path)
+    if isinstance(shape, PointGeometry):
+        raise without_faces(shape.count)
+    return shape
+
+
+def load_ply_shape(path: Path) -> Mesh | PointGeometry:
+    """Read a .ply, text or binary, as one welded Mesh, not cleaned yet, or without faces as points. Polygons
+    are triangulated, concave ones too.
 
     Colours of vertices or faces (`red green blue`, sRGB; integers by their range, floats in [0, 1]) become
     linear light; normals and UVs (of vertices, or `texcoord` of faces) are kept; the textures of ``comment
@@ -118,13 +126,17 @@ def load_ply(path: Path) -> Mesh:
     header = _read_header(data, path)
     read = _Binary(data, header) if header.order else _Text(data, header)
     elements = {element.name: read.columns(element) for element in header.elements}
-    vertex, face = elements["vertex"], elements["face"]
-    polygons = next((face[name] for name in ("vertex_indices", "vertex_index") if name in face), None)
-    if not isinstance(polygons, _Lists):
-        raise Damaged("it has faces without a list of vertices")
+    vertex, face = elements["vertex"], elements.get("face", {})
     points = _table(vertex, ("x", "y", "z"))
     if points is None:
         raise Damaged("it has vertices without x, y and z")
+    if not any(element.name == "face" and element.count for element in header.elements):
+        if "nx" in vertex:
+            warn(f"'{path}': normals of its points were left out")
+        return cloud(points, _colours(vertex), path)
+    polygons = next((face[name] for name in ("vertex_indices", "vertex_index") if name in face), None)
+    if not isinstance(polygons, _Lists):
+        raise Damaged("it has faces without a list of vertices")
     check_counts(0, int(np.maximum(polygons.lengths.astype(np.int64) - 2, 0).sum()))
     polygon, corners, rows = _triangles(points, polygons.values.astype(np.int64), polygons.lengths)
     mesh = Mesh(*weld(points, rows), name=str(path))
@@ -160,23 +172,6 @@ def load_ply(path: Path) -> Mesh:
     return joined(parts, mesh.name)
 
 
-def load_ply_cloud(path: Path) -> PointGeometry | None:
-    """The points of a .ply without faces, None of one with faces. Raises InputError."""
-    data = read_bytes(path, "cloud")
-    header = _read_header(data, path, cloud=True)
-    if any(element.name == "face" and element.count for element in header.elements):
-        return None
-    read = _Binary(data, header) if header.order else _Text(data, header)
-    vertex = {element.name: read.columns(element) for element in header.elements}["vertex"]
-    points = _table(vertex, ("x", "y", "z"))
-    if points is None:
-        raise Damaged("it has vertices without x, y and z")
-    if "nx" in vertex:
-        warn(f"'{path}': normals of its points were left out")
-    colours = next((t for names in _COLORS if (t := _table(vertex, names, scale=True)) is not None), None)
-    return cloud(points, colours, path)
-
-
 def _texture(path: Path, name: str, textured: bool) -> np.ndarray | None:
     """Linear albedo; None with a warning when the image is not there, or there are no UVs."""
     image = beside(path, name)
@@ -189,16 +184,20 @@ def _texture(path: Path, name: str, textured: bool) -> np.ndarray | None:
 
 def _coloured(path: Path, mesh: Mesh, columns: _Columns, index: np.ndarray) -> bool:
     """Give the mesh the first colours of a table, if it has some.  index: (F, 3) its rows at the corners."""
-    codes = next((t for names in _COLORS if (t := _table(columns, names, scale=True)) is not None), None)
-    if codes is None:
+    colours = _colours(columns)
+    if colours is None:
         return False
-    if not ((codes >= 0) & (codes <= 1)).all():
-        raise Damaged("it has colours outside [0, 1]")
-    mesh.colors, mesh.color_faces = weld(srgb_to_linear(codes), index)
+    mesh.colors, mesh.color_faces = weld(colours, index)
     alpha = _table(columns, ("alpha",), scale=True)
     if alpha is not None and (alpha < 1).any():
         warn(f"'{path}': the alpha of its colours was left out")
     return True
+
+
+def _colours(columns: _Columns) -> np.ndarray | None:
+    """The first colours of a table as linear light, if it has some."""
+    codes = next((t for names in _COLORS if (t := _table(columns, names, scale=True)) is not None), None)
+    return None if codes is None else linear_codes(codes, 1.0)
 
 
 def _table(columns: _Columns, names: tuple[str, ...], *, scale: bool = False) -> np.ndarray | None:
@@ -210,7 +209,7 @@ def _table(columns: _Columns, names: tuple[str, ...], *, scale: bool = False) ->
     return np.stack([a / m for a, m in zip(arrays, most, strict=True)], axis=1).astype(np.float64)
 
 
-def _read_header(data: bytes, path: Path, *, cloud: bool = False) -> _Header:
+def _read_header(data: bytes, path: Path) -> _Header:
     end = data[: 1 << 16].find(b"end_header")
     if not data.startswith(b"ply") or end < 0:
         raise InputError("it cannot be read as .ply; it is truncated, damaged or another kind of file")
@@ -234,8 +233,6 @@ def _read_header(data: bytes, path: Path, *, cloud: bool = False) -> _Header:
         raise Damaged("it has no header of a PLY mesh with vertices and faces")
     if counts.get("tristrips"):
         raise InputError("it has strips of triangles, which are not read; export it with single triangles")
-    if not counts.get("face") and not cloud:
-        raise without_faces(counts["vertex"])
     lost = [f"{shown(e.name, 40)} ({e.count:,})" for e in elements if e.count and e.name not in _READ]
     if lost:
         warn(f"'{path}' has elements that are not read and were left out: {shown(', '.join(lost))}")
@@ -432,21 +429,13 @@ def load_off(path: Path) -> Mesh:
     colours = np.array(codes).reshape(-1, 3)
     coloured = np.isfinite(colours).all(axis=1)
     if points.shape[1] == 6:
-        mesh.colors, mesh.color_faces = weld(_linear_codes(points[:, 3:]), faces)
+        mesh.colors, mesh.color_faces = weld(linear_codes(points[:, 3:]), faces)
         if coloured.any():
             warn(f"'{path}': its colours of faces were left out for those of vertices")
     elif coloured.any():
         colours[~coloured] = 1.0 if colours[coloured].max() <= 1 else 255.0
-        mesh.colors, mesh.color_faces = weld(_linear_codes(colours), np.repeat(polygon[:, None], 3, axis=1))
+        mesh.colors, mesh.color_faces = weld(linear_codes(colours), np.repeat(polygon[:, None], 3, axis=1))
     return mesh
-
-
-def _linear_codes(codes: np.ndarray) -> np.ndarray:
-    """Colours of a file, in [0, 255] or [0, 1], as linear light."""
-    codes = codes / (255.0 if (codes > 1).any() else 1.0)
-    if not ((codes >= 0) & (codes <= 1)).all():
-        raise Damaged("it has colours outside [0, 255]")
-    return srgb_to_linear(codes)
 
 
 # STL: bare triangles, binary or text.

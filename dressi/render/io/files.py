@@ -285,11 +285,11 @@ def truncated() -> InputError:
     return Damaged("it is truncated: it has fewer values than its header says")
 
 
+SURFACES = "load_scene draws clouds of points, and MeshLab or Open3D reconstruct a surface"
+
+
 def without_faces(vertices: int) -> InputError:
     """The error of a file that has points at most."""
     if not vertices:
         return InputError("it has no faces; give a mesh with at least one triangle")
-    return InputError(
-        f"it is a point cloud of {vertices:,} vertices without faces; reconstruct a surface of it first, such"
-        " as with MeshLab or Open3D"
-    )
+    return InputError(f"it is a point cloud of {vertices:,} vertices without faces; {SURFACES}")

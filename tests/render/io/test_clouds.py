@@ -70,6 +70,7 @@ def gltf(indices: list[int] | None) -> str:
         ("a.xyz", "# of a scanner\n" + rows(np.c_[POINTS, COLOURS])),
         ("b.xyz", rows(np.c_[POINTS, COLOURS / 255]).replace(" ", ", ")),
         ("a.gltf", gltf(None)),
+        ("a.obj", "".join(f"v {row}\n" for row in rows(np.c_[POINTS, COLOURS / 255]).splitlines())),
     ],
 )
 def test_clouds_come_with_their_colours(tmp_path, name, text):
@@ -88,6 +89,28 @@ def test_points_of_gltf_may_have_indices_and_are_drawn(tmp_path):
     assert 2 <= (np.asarray(picture.mask) > 0).sum() < 30
 
 
+def test_points_of_obj_are_those_that_it_lists_and_one_point_is_no_cloud(tmp_path):
+    (tmp_path / "a.obj").write_text(
+        "v 9 9 9\n" + "".join(f"v {row}\np -1\n" for row in rows(POINTS).splitlines())
+    )
+    assert_allclose(load_scene(tmp_path / "a.obj")[0].geometry.points, POINTS, atol=1e-6)
+    (tmp_path / "a.gltf").write_text(gltf([1]))
+    with (
+        pytest.warns(UserWarning, match="has 1 points in 'node 0', which are no cloud"),
+        pytest.raises(InputError, match=r"a\.gltf': it has no triangles"),
+    ):
+        load_scene(tmp_path / "a.gltf")
+
+
+def test_directions_are_no_colours(tmp_path):
+    normals = np.abs(POINTS + 0.1) / np.linalg.norm(POINTS + 0.1, axis=1, keepdims=True)
+    (tmp_path / "a.xyz").write_text(rows(np.c_[POINTS, normals]))
+    with pytest.warns(UserWarning, match="3 columns beyond places and colours"):
+        assert (load_scene(tmp_path / "a.xyz")[0].geometry.colours == 1).all()
+    (tmp_path / "a.xyz").write_text(rows(np.c_[POINTS, np.eye(3)[[0, 1, 2, 0]]]))
+    assert_allclose(load_scene(tmp_path / "a.xyz")[0].geometry.colours, np.eye(3)[[0, 1, 2, 0]])
+
+
 def test_clouds_of_surveys_are_moved_to_the_origin(tmp_path):
     (tmp_path / "a.xyz").write_text("".join(f"{x} {y} {z}\n" for x, y, z in POINTS + (4e6, 5e6, 200)))
     with pytest.warns(UserWarning, match=r"\[4000000\.0, 5000000\.0, 201\.0\] was taken from its places"):
@@ -104,9 +127,11 @@ def test_clouds_of_surveys_are_moved_to_the_origin(tmp_path):
         ("a.xyz", "0 0 0\n1 nan 0\n", "point 1 is"),
         ("a.xyz", "0 0 0\n1 2\n", "no table of numbers"),
         ("a.xyz", "0 0\n1 2\n", "has 2 numbers a line"),
-        ("a.xyz", "0 0 0 1 2 700\n0 0 1 1 2 3\n", r"colours outside \[0, 1\]"),
+        ("a.xyz", "0 0 0 1 2 700\n0 0 1 1 2 3\n", r"colours outside \[0, 255\]"),
         ("a.ply", PLY + rows(np.c_[POINTS, COLOURS])[:-20], "truncated"),
         ("a.gltf", gltf([3, 9]), "index 9 is out of range"),
+        ("a.obj", "v 0 0 0\nv 0 0 1\np 1 4\n", "point refers to number 4 of 2 vertices"),
+        ("a.obj", "v 0 0 0\nv 0 0 1\nl 1 2\n", "point cloud of 2 vertices without faces"),
     ],
 )
 def test_damaged_clouds_are_refused(tmp_path, name, text, what):
@@ -117,7 +142,9 @@ def test_damaged_clouds_are_refused(tmp_path, name, text, what):
 
 def test_a_mesh_is_no_cloud(tmp_path, monkeypatch):
     (tmp_path / "a.xyz").write_text(rows(POINTS))
-    with pytest.raises(InputError, match="holds points without faces; load_scene draws them"):
+    with pytest.raises(
+        InputError, match="holds points without faces; load_scene draws clouds of points, and MeshLab"
+    ):
         load_mesh(tmp_path / "a.xyz")
     monkeypatch.setitem(sys.modules, "laspy", None)
     (tmp_path / "a.laz").write_bytes(b"LASF")

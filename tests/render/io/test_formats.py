@@ -496,7 +496,7 @@ def test_what_a_material_loses_is_named(tmp_path, key, words):
 def test_a_point_cloud_is_called_one(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     with pytest.raises(
-        InputError, match=rf"{name}': it is a point cloud of 2 vertices.*; reconstruct a surface"
+        InputError, match=rf"{name}': it is a point cloud of 2 vertices.*; load_scene draws clouds"
     ):
         load_mesh(tmp_path / name)
 

@@ -217,7 +217,7 @@ class Document:
         return memoryview(values.tobytes()), stride
 
     def unpack(self, primitive: dict[str, Any]) -> None:
-        """Read the accessors of a primitive that Draco packed; those of a copy without are read as they are."""
+        """Read the accessors of a primitive that Draco packed, where the file has no copy without."""
         part, attributes = primitive.get("extensions", {}).get(DRACO), primitive["attributes"]
         if part is None or "bufferView" in self.item("accessors", attributes["POSITION"]):
             return
@@ -243,7 +243,8 @@ class Document:
             return import_module(name)
         except ImportError:
             raise InputError(
-                f"it needs the library {name}: pip install 'dressi[compression]'; or export it without {extension}"
+                f"it needs the library {name}: pip install 'dressi[compression]'; or export it without"
+                f" {extension}"
             ) from None
 
     def _elements(self, entry: dict[str, Any], count: int, dtype: np.dtype, width: int) -> np.ndarray:

@@ -74,7 +74,8 @@ class Materials:
         frames = [Frame.read(document, one) for one in given.values()]
         if len(frames) == 2 and not frames[0].is_same(frames[1]):
             document.warn(
-                f"has a {names[1]} of '{self.name(index)}' with other UVs than its {names[0]}; it was left out"
+                f"has a {names[1]} of '{self.name(index)}' with other UVs than its {names[0]}; it was left"
+                " out"
             )
             del given[names[1]]
         images = {name: pixels.linear() for name, one in given.items() if (pixels := self.image(one, name))}

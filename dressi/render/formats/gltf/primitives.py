@@ -261,7 +261,8 @@ MODES = (0, 1, 2, 3)
 
 
 def lines_of(document: Document, index: int, name: str) -> Iterator[StrandGeometry | PointGeometry]:
-    """The lines and points of a mesh, one pixel wide, with the colour of their material. Raises InputError."""
+    """The lines and points of a mesh, one pixel wide, with the colour of their material. Raises
+    InputError."""
     for entry in document.item("meshes", index)["primitives"]:
         attributes = entry.get("attributes", {})
         if entry.get("mode", 4) not in MODES or "POSITION" not in attributes:
@@ -278,7 +279,10 @@ def lines_of(document: Document, index: int, name: str) -> Iterator[StrandGeomet
             rows = np.arange(vertices) if numbers is None else numbers
             if len(rows) and (rows.min() < 0 or rows.max() >= len(positions)):
                 raise Damaged(f"index {rows.max()} is out of range for {vertices} points")
-            yield _points(document, entry, positions, rows, name)
+            if len(rows) > 1:
+                yield _points(document, entry, positions, rows, name)
+            else:
+                document.warn(f"has {len(rows)} points in '{name}', which are no cloud and were left out")
             continue
         lines = line_strands(positions, numbers, entry["mode"], name)
         yield StrandGeometry(

@@ -106,7 +106,7 @@ def load_gltf(path: Path) -> Mesh:
             posed = rigs.posed(part, node)
             parts.append(posed if matrix is None else posed.placed(matrix))
     if not parts:
-        raise InputError("it has no triangles; export a mesh with faces")
+        raise InputError("it has no triangles; export a mesh with faces (load_scene draws lines and points)")
     return rigs.primitives.mesh(parts)
 
 
