@@ -5,7 +5,8 @@
 
 The computations are those of Guenter, Efficient Symbolic Differentiation for Graphics Applications (2007): the Jacobian of
 spherical harmonics, the torques of a chain of links (derivatives by time and angles of its transforms), the gradient of a
-space-time objective. To them come gradients of random graphs of 1,000 and 100,000 Functions. With the package casadi installed, it gets the
+space-time objective. To them come gradients of random graphs of 1,000 and 100,000 Functions, and
+the Jacobian of layers of 3, 2, 5, 2 and 3 values, which neither forward nor reverse mode makes with the fewest products. With the package casadi installed, it gets the
 same graph, differentiates it (the torques: as they are) and removes common subexpressions. A row says sums and differences (changes
 of sign included) and products (quotients included), and the CPU seconds from the Functions to the steps; making the Functions is not
 in them. Torques of perpendicular axes are counted again with products as dear as
@@ -22,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from problems import Chain, harmonics, shared, spacetime, symbol
+from problems import Chain, harmonics, layered, shared, spacetime, symbol
 
 from dressi import F, Variable
 from dressi.ad.expressions.count import Operations, count, fewest
@@ -115,6 +116,7 @@ def main() -> None:
                     rows.append(row("dynamics", 6, torques, [], variant))
                     if axes == "perpendicular":
                         rows.append(row("dynamics", 6, torques, [], f"{variant}, products as 3 sums", 3.0))
+    rows.append(row("layered", 32523, *layered(3, 2, 5, 2, 3)))
     for links in JOINTS[few]:
         cost, coefficients = spacetime(links)
         rows.append(row("spacetime", links, [cost], coefficients))

@@ -9,5 +9,6 @@ From the bottom up:
     reduce          fewer of them
     count           operations, the shortest steps, before and after
     emit            F.source: the text of a function
+    elimination     the order in which a graph of partial derivatives is multiplied
     jacobian        derivatives of expressions, Variables again; F.jacobian, F.hessian, F.derivative
 """

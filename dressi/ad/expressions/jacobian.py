@@ -1,8 +1,8 @@
 """Jacobians, Hessians and derivatives of any order of computations of one texel, with few operations.
 
 The components of all values become expressions (``table``), in which equal ones are one. Derivatives are
-eliminated forward (a pass an input) and in reverse (a pass an output); the cheaper way is kept. The result is
-Variables with the texels of the outputs: the Jacobian of an image is an image.
+eliminated forward (a pass an input), in reverse (a pass an output) and across; the cheapest way is kept. The
+result is Variables with the texels of the outputs: the Jacobian of an image is an image.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ..ops.pixel.matrix import Columns, component
 from ..ops.pixel.vector import Construct
 from ..transform.simplify import paused
 from .count import count, fewest_of, shortest
+from .elimination import LARGEST, Linearized
 from .rational import Rational, times
 from .reader import Reader, floats, readable
 from .steps import CALL, GIVEN, NUMBER, PRODUCT, RECIPROCAL, Steps
@@ -122,22 +123,30 @@ def derivative(y: Variable, x: Variable, order: int = 1, *, limit: int | None = 
 
 
 def _best(table: Table, roots: Sequence[Scaled], wanted: Sequence[Scaled], limit: int | None) -> Steps:
-    """The derivatives of the roots by each of the entries wanted, row by row: forward or in reverse. The
-    growth of the table estimates their operations before they are counted."""
-    derivatives, entries, begun = Derivatives(table), [x.entry for x in wanted], len(table)
+    """The derivatives of the roots by each of the entries wanted, row by row: forward or in reverse, or
+    across where that is estimated to be cheaper than both. The growth of the table estimates their operations
+    before they are counted."""
+    entries, begun = [x.entry for x in wanted], len(table)
     ways = list[Steps]()
-    if len(wanted) <= 4 * len(roots):
-        columns = list[list[Scaled]]()
-        for x in entries:
-            columns.append(derivatives.tangents(roots, {n: UNIT if n == x else ZERO for n in entries}))
-            _refuse(len(table) - begun, limit)
-        ways.append(shortest(table, [c[k] for k in range(len(roots)) for c in columns]))
-    if len(roots) <= 4 * len(wanted):
-        entries_by_row = list[Scaled]()
-        for r in roots:
-            entries_by_row += derivatives.adjoints(r, entries)
-            _refuse(len(table) - begun, limit)
-        ways.append(shortest(table, entries_by_row))
+    with table.trial():
+        derivatives = Derivatives(table)
+        if len(wanted) <= 4 * len(roots):
+            columns = list[list[Scaled]]()
+            for x in entries:
+                columns.append(derivatives.tangents(roots, {n: UNIT if n == x else ZERO for n in entries}))
+                _refuse(len(table) - begun, limit)
+            ways.append(shortest(table, [c[k] for k in range(len(roots)) for c in columns]))
+        if len(roots) <= 4 * len(wanted):
+            entries_by_row = list[Scaled]()
+            for r in roots:
+                entries_by_row += derivatives.adjoints(r, entries)
+                _refuse(len(table) - begun, limit)
+            ways.append(shortest(table, entries_by_row))
+    if len(roots) > 1 < len(wanted):
+        across = Linearized(table, roots, entries, Derivatives(table).partials)
+        rows = across.rows() if across.edges <= LARGEST else None
+        if rows is not None:
+            ways.append(shortest(table, [d for row in rows for d in row]))
     return fewest_of(ways)
 
 

@@ -10,7 +10,8 @@ also where x is 0, and exp(log x), sqrt(x) sqrt(x) and 1 / (1 / sqrt(x))^2 are x
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -141,6 +142,24 @@ class Table:
 
     def __len__(self) -> int:
         return len(self.forms)
+
+    def _dicts(self) -> tuple[dict[Any, Any], ...]:
+        known = self._multiples.known
+        return self._inverses, self._of_form, self._of_sum, self._roots, self._of_direction, known
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Forgets the entries that the block makes: an entry keeps the form in which it was first written,
+        which is to be that of one way to compute it, not that of a way tried before."""
+        length, sizes = len(self), [len(known) for known in self._dicts()]
+        try:
+            yield
+        finally:
+            del self.forms[length:], self.samples[length:]
+            for known, size in zip(self._dicts(), sizes, strict=True):
+                while len(known) > size:
+                    known.popitem()  # the last that was put in
+            self._with_roots = {n for n in self._with_roots if n < length}
 
     def constant(self, value: float) -> Scaled:
         return Scaled(of_float(value), ONE)
@@ -391,15 +410,15 @@ class Multiples:
 
     def __init__(self, forms: Sequence[Form], samples: Sequence[Sample]):
         self.forms, self.samples = forms, samples
-        self._known: dict[int, int] = {}  # values of entries that were evaluated with everything below them
+        self.known: dict[int, int] = {}  # values of entries that were evaluated with everything below them
 
     def ratio(self, form: Form, entry: int) -> Rational | None:
         """The number that a form is of an entry of the same direction; None if it is too long."""
-        if len(self.forms) - len(self._known) > FEW:
+        if len(self.forms) - len(self.known) > FEW:
             one, two = (self._quotient(form, entry, self._drawn(form, entry, draw)) for draw in range(2))
             if one == two:
                 return to_rational(one)
-        return to_rational(self._quotient(form, entry, self._known))
+        return to_rational(self._quotient(form, entry, self.known))
 
     def _drawn(self, form: Form, entry: int, draw: int) -> dict[int, int]:
         inside, below = set[int](), {*children(form), entry}

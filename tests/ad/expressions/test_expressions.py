@@ -178,7 +178,25 @@ def test_rows_are_gradients_of_the_components():
                 seed[k] = 1.0
                 (along,) = evaluate(jvp([y], [x], [F.constant(seed.reshape(x.vtype.shape), x.vtype)]))
                 (found,) = evaluate([component_of(entry, k)])
-                assert_allclose(found, along, rtol=1e-12, atol=1e-12)
+                assert_allclose(found, along, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("widths", "products", "sums"), [((3, 2, 5, 2, 3), 50, 31), ((2, 4, 1, 4, 2), 20, 12)]
+)
+def test_jacobians_are_multiplied_in_the_cheapest_order(widths, products, sums):
+    layers = [leaf(FLOAT, (1, 1), seed) for seed in range(widths[0])]
+    inputs, values, seed = layers, layers, 10
+    for width in widths[1:]:
+        seed += 100
+        values = [
+            sum(leaf(FLOAT, (1, 1), seed + 10 * i + j) * x for j, x in enumerate(values))
+            for i in range(width)
+        ]
+    found = count(jacobian_steps(values, inputs))
+    assert (found.multiplies, found.adds) == (products, sums)
+    for y, row in zip(values, F.jacobian(values, inputs), strict=True):
+        assert_allclose(evaluate(row), evaluate(gradient(y, inputs)), rtol=1e-12)
 
 
 def test_by_an_intermediate_and_of_uniform_values():
