@@ -88,9 +88,9 @@ if TYPE_CHECKING:
     )  # fmt: skip
     from .vk.plan.core.options import PlanOptions
     from .vk.plan.model import schedules
-    from .vk.run.device.choose import list_devices
     from .vk.run.device.device import Device
     from .vk.run.device.export import ExportedImage
+    from .vk.run.device.instance import list_devices
     from .vk.run.engine import DressiAD
     from .vk.run.evaluations import evaluate
 
@@ -106,7 +106,7 @@ _WHOLE = {
 }
 _MODULES = (
     "errors", "ad.graph.types", "ad.graph", "ad.transform.gradient", "ad.optim", "ad.least_squares",
-    "vk.plan.core.options", "vk.run.device.device", "vk.run.device.choose", "vk.run.evaluations", "vk.run.device.export",
+    "vk.plan.core.options", "vk.run.device.device", "vk.run.device.instance", "vk.run.evaluations", "vk.run.device.export",
     "vk.run.engine",
 )  # fmt: skip
 """The modules of all other names, the quick ones first: imported in this order until one has the name."""

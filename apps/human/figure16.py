@@ -37,7 +37,7 @@ from dressi.render.io.files import data_file, write_files
 from dressi.render.io.images import encode_png
 from dressi.render.shading.bsdf.hair import Directions, FarHair
 from dressi.render.strands.marschner import StrandOpacity
-from dressi.render.strands.point import StrandShader
+from dressi.render.strands.ribbons import StrandShader
 from dressi.render.surface.color import linear_to_srgb
 
 TRUE = {"melanin": 0.62, "redness": 0.45, "longitudinal": 0.32, "azimuthal": 0.38, "ior": 1.55}

@@ -32,7 +32,7 @@ from dressi.render.shading.harmonics import even_light
 from dressi.render.shading.lights import Arriving, Fragment
 from dressi.render.shading.shadows import Occluders, ShadowMap
 from dressi.render.strands.marschner import StrandOpacity
-from dressi.render.strands.point import StrandPoint
+from dressi.render.strands.ribbons import StrandPoint
 
 BACKGROUND = (0.035, 0.04, 0.05)
 SPREAD = np.array((0.16, 0.075, 0.045))

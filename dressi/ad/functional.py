@@ -49,13 +49,11 @@ from .ops.texture.sample import *
 from .ops.texture.cube import *
 from .ops.texture.inverse_uv import *
 from .imaging.filters import *
-from .imaging.grids import *
-from .imaging.mosaics import *
 from .imaging.warps import *
 from .expressions.jacobian import *
 from .expressions.emit import *
 from .loops.loop import *
-from .ops.pixel.custom import *
+from .ops.pixel.kinds import *
 
 from .graph.names import cure as _cure
 from .graph.names import gather as _gather

@@ -140,7 +140,7 @@ def bench(
         )
     if against is not None and case == "model":
         with imports():
-            from dressi.cli.bench.against import run_against
+            from dressi.cli.bench.model import run_against
 
         run_against(against, predicted, record=device_model, limits=profile)
         return 0

@@ -1,24 +1,248 @@
 """The commands as one program, and what its user is told when one of them fails."""
 
 import functools
+import json
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dressi import __version__
-from dressi.cli.bench_command import bench
-from dressi.cli.core.terminal import say
-from dressi.cli.count import count
-from dressi.cli.devices import devices
-from dressi.cli.doctor.command import doctor
-from dressi.cli.fit import FitCommand, fit
-from dressi.cli.report_command import report
-from dressi.cli.view import view
-from dressi.config import config
-from dressi.errors import DressiError, InputError
+from .. import __version__
+from ..config import config
+from ..errors import DressiError, InputError, ShaderError
+from .bench_command import bench
+from .core.interrupt import imports
+from .core.terminal import say
+from .doctor.command import doctor
+from .fit import FitCommand, fit
+from .view import view
+
+if TYPE_CHECKING:
+    from .. import Variable
+
+
+# `dressi report`: the page of a fit or of benchmarks.
+
+
+def report(
+    folder: Annotated[
+        Path, typer.Argument(help="What `dressi fit --out` or `dressi bench all --out` wrote.", metavar="DIR")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="The file to write. Default: report.html in the folder.")
+    ] = None,
+) -> None:
+    """Make one HTML page of a folder of results, which needs no network and no other file."""
+    with imports():
+        from dressi.report import write_report
+
+    path = write_report(folder, out)
+    print(f"the page is '{path}' ({path.stat().st_size / 1e6:.1f} MB)")
+
+
+# `dressi devices`: the Vulkan devices, their limits, and what is missing on the machine.
+
+
+def devices(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            "--calibrate",
+            help="Measure the device model of each, which the planner uses; run nothing else meanwhile.",
+        ),
+    ] = False,
+) -> None:
+    """List the Vulkan devices, their limits, and what is missing."""
+    with imports():
+        from dressi.config import config
+        from dressi.vk.run.device.capabilities import read_capabilities
+        from dressi.vk.run.device.instance import Instance, choose, list_devices
+        from dressi.vk.run.shaders.pyglslang import find_compiler
+
+    listed = list_devices()
+    try:
+        compiler = str(find_compiler())
+    except ShaderError:
+        compiler = None
+    notes = _missing(compiler)
+    # A DRESSI_DEVICE that is not there is an error for every command but this one, which lists what is.
+    try:
+        chosen = choose(listed, config.device).index
+    except DressiError as error:
+        chosen, notes = None, [*notes, f"DRESSI_DEVICE: {error}"]
+    instance = Instance.shared()
+    entries = [
+        {
+            **device.as_dict(),
+            "chosen": device.index == chosen,
+            "limits": read_capabilities(instance.vk, instance.handle, device.handle).limits.as_dict(),
+            **({"model": _model(device.index)} if calibrate else {}),
+        }
+        for device in listed
+    ]
+    if as_json:
+        print(json.dumps({"devices": entries, "glsl_compiler": compiler, "missing": notes}, indent=2))
+        return
+    for entry in entries:
+        _print_device(entry)
+    print(f"GLSL compiler: {compiler or 'none'}")
+    for note in notes:
+        print(f"missing: {note}")
+
+
+def _missing(compiler: str | None) -> list[str]:
+    """One sentence with its cure for everything that the program or its tests would like to have."""
+    from dressi.vk.run.device.instance import VALIDATION_LAYER, Instance
+    from dressi.vk.run.host.platforms import current
+
+    notes = []
+    if compiler is None:
+        notes.append(f"a GLSL compiler: {current().glslang}")
+    elif "glslc" in compiler or "glslangValidator" in compiler:
+        notes.append(f"glslang as a library (shaders compile slowly without): {current().glslang}")
+    layers = Instance.shared().vk.vkEnumerateInstanceLayerProperties()
+    if VALIDATION_LAYER not in {layer.layerName for layer in layers}:
+        notes.append(f"the Vulkan validation layer: {current().validation}")
+    return notes
+
+
+def _model(index: int) -> dict[str, Any]:
+    from dressi import Device
+    from dressi.vk.run.measure.calibration import calibrate
+
+    with Device.open(index) as device:
+        return calibrate(device).as_dict()
+
+
+def _print_device(entry: dict[str, Any]) -> None:
+    from dressi.vk.plan.core.limits import UNLIMITED
+
+    mark = "  (used unless --device or DRESSI_DEVICE says otherwise)" if entry["chosen"] else ""
+    driver = f"{entry['driver']} {entry['driver_version']}, Vulkan {entry['api_version']}"
+    print(f"{entry['index']}: {entry['name']}{mark}\n   type {entry['type']}, driver {driver}")
+    limits = {name.removeprefix("max_").replace("_", " "): value for name, value in entry["limits"].items()}
+    width = max(map(len, limits))
+    for name, value in limits.items():
+        # Drivers report numbers of descriptors that no shader reaches.
+        print(f"   {name:<{width}}  {'no limit that matters' if value == UNLIMITED else value}")
+    for name, value in entry.get("model", {}).items():
+        print(f"   device model: {name} {value}")
+    print()
+
+
+# `dressi count`: the operations of a computation, as written and at the fewest, and its source text.
+
+LANGUAGES = {".h": "c", ".c": "c", ".py": "numpy", ".glsl": "glsl"}
+
+
+def count(
+    program: Annotated[
+        Path,
+        typer.Argument(
+            help="A Python file that makes `outputs`: a Variable, or a list or mapping of them.",
+            metavar="PROGRAM",
+        ),
+    ],
+    by: Annotated[
+        str | None,
+        typer.Option(
+            help="Names of leaves, with commas: the derivatives by them are counted, too.", metavar="NAMES"
+        ),
+    ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(help="Write the function (with --by its Jacobian) here: .h (C), .py (NumPy) or .glsl."),
+    ] = None,
+    product_cost: Annotated[
+        float,
+        typer.Option(min=1.0, help="What a product costs in sums; the dearer, the more sums replace them."),
+    ] = 1.0,
+    dot: Annotated[Path | None, typer.Option(help="Write the graph here, for Graphviz.")] = None,
+) -> None:
+    """Count the operations a texel of a computation before and after simplification, by kind.
+
+    Those of derivatives stand beside the gradients of all components, one after the other."""
+    with imports():
+        from dressi import F
+        from dressi.ad.expressions.count import as_written, fewest
+        from dressi.ad.expressions.jacobian import component_of
+        from dressi.ad.show import dot as dot_of
+        from dressi.ad.transform.gradient import gradient
+
+    outputs = _outputs(program)
+    language = "" if source is None else LANGUAGES.get(source.suffix)
+    if language is None:
+        raise InputError(
+            f"--source {source}: the name ends with {', '.join(LANGUAGES)}, which says the language"
+        )
+    shown = [("the outputs", "written", outputs, outputs)]
+    if by is not None:
+        leaves = _leaves(outputs, by)
+        components = [component_of(y, k) for y in outputs for k in range(y.vtype.components)]
+        outputs = [x for row in F.jacobian(outputs, leaves) for x in row]
+        gradients = [x for y in components for x in gradient(y, leaves, F.constant(1.0))]
+        shown.append(("their derivatives", "in reverse", gradients, outputs))
+    for what, how, before, after in shown:
+        _print(what, how, as_written(before), fewest(after, product_cost))
+    if dot is not None:
+        _write(dot, dot_of(outputs))
+    if source is not None:
+        _write(source, F.source(outputs, language, "f", product_cost=product_cost))
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+    print(f"wrote '{path}'")
+
+
+def _print(what: str, how: str, before: Any, after: Any) -> None:
+    print(f"{what + ', operations a texel':43s} {how:>10s} {'fewest':>9s}")
+    rows = {
+        "sums and differences": (before.adds, after.adds),
+        "products": (before.multiplies, after.multiplies),
+        "quotients": (before.divides, after.divides),
+    }
+    for name in sorted({*before.calls, *after.calls}):
+        rows[name] = before.calls.get(name, 0), after.calls.get(name, 0)
+    for name, (a, b) in {**rows, "all": (before.total, after.total)}.items():
+        print(f"  {name:42s} {a:9,d} {b:9,d}")
+
+
+def _outputs(program: Path) -> "list[Variable]":
+    """The outputs that the program makes. Raises InputError."""
+    import runpy
+
+    from dressi import Variable
+
+    if not program.is_file():
+        raise InputError(f"{program}: no such file; give a Python program that makes `outputs`")
+    try:
+        made = runpy.run_path(str(program), run_name="dressi_count").get("outputs")
+    except SyntaxError as error:
+        raise InputError(f"{program}: line {error.lineno} is no Python: {error.msg}") from error
+    values = [made] if isinstance(made, Variable) else list(made.values()) if isinstance(made, dict) else made
+    if not isinstance(values, list | tuple) or not values or not all(isinstance(v, Variable) for v in values):
+        raise InputError(
+            f"{program}: it makes no `outputs`: assign it a Variable, or a list or dict of Variables"
+        )
+    return list(values)
+
+
+def _leaves(outputs: "list[Variable]", names: str) -> "list[Variable]":
+    from dressi.ad.graph.traversal import leaves
+
+    known = {v.name: v for v in leaves(outputs) if v.name}
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    missing = [name for name in wanted if name not in known]
+    if missing or not wanted:
+        what, named = missing[0] if missing else repr(names), ", ".join(sorted(known)) or "no named leaf"
+        raise InputError(f"--by: the outputs read no leaf named {what}; they read {named}")
+    return [known[name] for name in wanted]
+
 
 app = typer.Typer(
     name="dressi",

@@ -179,7 +179,7 @@ if TYPE_CHECKING:
     from .strands.draw import StrandPicture, draw_strands
     from .strands.geometry import PointGeometry, StrandGeometry, curves, wireframe
     from .strands.marschner import Marschner
-    from .strands.point import AtPoints, KajiyaKay, StrandPoint
+    from .strands.ribbons import AtPoints, KajiyaKay, StrandPoint
     from .surface.color import linear_to_srgb, srgb_to_linear
     from .surface.projection import to_clip
     from .surface.screen import (
@@ -201,7 +201,7 @@ _MODULES = (
     "forms.hard_soft_ras", "forms.soft_target", "scene.geometry", "scene.morph", "scene.scene",
     "scene.skin", "shading.area", "shading.bsdf", "shading.environment", "shading.harmonics",
     "shading.lights", "shading.monte_carlo", "shading.shadows", "shading.skin", "strands.draw",
-    "strands.geometry", "strands.marschner", "strands.point", "surface.color", "surface.projection",
+    "strands.geometry", "strands.marschner", "strands.ribbons", "surface.color", "surface.projection",
     "surface.screen", "surface.texturing", "drawing.draw", "formats", "io.strands",
     "objectives.large_steps", "objectives.losses", "objectives.metrics", "objectives.perceptual",
     "objectives.points", "objectives.regularizers", "objectives.deformation",

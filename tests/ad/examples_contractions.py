@@ -5,7 +5,7 @@ from example_tools import BATCH, SIZE, Build, add, example, of
 
 from dressi import FLOAT, INT, VEC2, VEC3, F, Variable, gradient
 from dressi.ad.contract.contraction import ContractFunction, ContractIndex
-from dressi.ad.imaging.grids import GridSlice
+from dressi.ad.imaging.filters import GridSlice
 from dressi.ad.imaging.warps import Missed, Warped
 from dressi.ad.loops.loop import After, Looped, Recomputed, Reversed
 from dressi.ad.ops.image import reduce

@@ -19,7 +19,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def run_script(tmp_path, monkeypatch, capsys):
     """``run_script(file, *options)`` runs the file as a program that writes into ``tmp_path``; gives what it prints."""
-    from dressi.vk.run.device.choose import list_devices
+    from dressi.vk.run.device.instance import list_devices
 
     try:
         list_devices()

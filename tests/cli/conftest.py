@@ -8,7 +8,7 @@ from dressi.errors import DressiError
 @pytest.fixture(scope="session")
 def driver() -> None:
     """Skips tests where no driver answers."""
-    from dressi.vk.run.device.choose import list_devices
+    from dressi.vk.run.device.instance import list_devices
 
     try:
         list_devices()

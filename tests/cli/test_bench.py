@@ -19,13 +19,14 @@ from rich.table import Table
 
 from dressi import FLOAT, Device, DeviceError, DressiAD, F, NoDriverError, Variable
 from dressi.ad.graph.program import Program
-from dressi.cli.bench import cases, protocol, work
+from dressi.cli.bench import cases, work
+from dressi.cli.bench import run as bench_run
 from dressi.cli.bench.cases import CASES as CASES_OF
 from dressi.cli.bench.cases import profile_counts
 from dressi.cli.bench.meshes import MESHES, cameras, deformed, load
 from dressi.cli.bench.names import CASES, PREDICTED, RIVALS
-from dressi.cli.bench.protocol import WARM_UP, difference, in_turns
 from dressi.cli.bench.request import DEFAULTS, Request
+from dressi.cli.bench.run import WARM_UP, difference, in_turns
 from dressi.cli.bench.suite import Processor, units
 from dressi.cli.bench.work import Deodr, without_values
 from dressi.cli.commands import app
@@ -73,11 +74,11 @@ def test_every_case_runs(case, driver, mesh, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(cases, "PROFILES", few)  # all are planned for by `dressi bench model`
     monkeypatch.setattr(work, "SKY", (16, 8))
     # No times are compared, and the second engine needs no pipelines of its own.
-    monkeypatch.setattr(protocol, "WARM_UP", 2)
+    monkeypatch.setattr(bench_run, "WARM_UP", 2)
     monkeypatch.setattr(Device, "trim", lambda *_: None)
     if case not in ("silhouette", "convolution"):
         # It takes a plan of its own. What reading a loss takes is asked of two cases.
-        monkeypatch.setattr(protocol, "_read_every_step", lambda *_: 1.0)
+        monkeypatch.setattr(bench_run, "_read_every_step", lambda *_: 1.0)
     results = bench(case, tmp_path, *TINY, "--mesh", mesh)
     assert {result["case"] for result in results} == {case}
     for result in results:

@@ -64,7 +64,7 @@ def doctor(
 def _gpu(as_json: bool, file: Path) -> int:
     """Check the chosen device. Exit code 1 when anything is wrong."""
     with imports():
-        from ...vk.run.device.choose import choose, list_devices
+        from ...vk.run.device.instance import choose, list_devices
         from .probe import ask
 
     judged = judge(ask, choose(list_devices()).index)

@@ -19,8 +19,8 @@ from dressi.ad.graph.types import FLOAT, INT, IVEC3, VEC4, Access
 from dressi.vk.plan.core.limits import DeviceLimits
 from dressi.vk.plan.core.options import BASELINE, DEFAULT
 from dressi.vk.plan.model.device import DeviceModel
-from dressi.vk.run.device.choose import list_devices
 from dressi.vk.run.device.device import Device
+from dressi.vk.run.device.instance import list_devices
 from dressi.vk.run.execution.executor import VulkanExecutor
 from dressi.vk.run.measure.calibration import SECONDS, measure, sampler_errors
 

@@ -75,8 +75,7 @@ def _name(number: int) -> str:
 
 def _devices() -> dict[str, Any]:
     from ...errors import DressiError, NoDriverError
-    from ...vk.run.device.choose import choose, list_devices
-    from ...vk.run.device.instance import VALIDATION_LAYER, Instance, load_vulkan
+    from ...vk.run.device.instance import VALIDATION_LAYER, Instance, choose, list_devices, load_vulkan
 
     try:
         load_vulkan()

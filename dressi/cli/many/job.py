@@ -160,7 +160,7 @@ def usable(wanted: Sequence[str]) -> list[str]:
     drivers for the same processor only get in each other's way. Raises DressiErrors.
     """
     from ...config import config
-    from ...vk.run.device.choose import choose, list_devices
+    from ...vk.run.device.instance import choose, list_devices
 
     found = list_devices()
     if wanted:

@@ -23,7 +23,7 @@ from ..forms.form import HARD, Form, Silhouette, fraction, known_form
 from ..forms.hard_soft_ras import FORMS, check_names, draw_form
 from ..layers.edged import check_layered, draw_layers
 from ..layers.moments import draw_summed
-from ..layers.peel import MOST
+from ..layers.stacks import MOST
 from ..mesh import Material, Mesh
 from ..scene.geometry import Geometry, TriangleGeometry
 from ..scene.scene import Node, Scene

@@ -15,14 +15,14 @@ from ...ad.graph.types import FLOAT, INT, MAT4, VEC3
 from ...ad.transform.gradient import total
 from ...errors import InputError
 from ..core.lists import list_leaf
-from ..layers.peel import Transparent, depth_of
+from ..layers.stacks import Transparent, depth_of
 from ..scene.scene import Node, Scene
 from ..shading.lights import DirectionalLight, Light, LightSource
 from ..shading.shadows import Shadow, light_arriving
 from ..strands.draw import StrandPicture, draw_strands
 from ..strands.geometry import PointGeometry, StrandGeometry, leaf_of
 from ..strands.marschner import StrandOpacity
-from ..strands.point import KajiyaKay, StrandPoint, StrandShader
+from ..strands.ribbons import KajiyaKay, StrandPoint, StrandShader
 from ..surface.screen import Surface, covered
 from .picture import Picked, Picture
 from .point import SurfacePoint, View

@@ -19,8 +19,7 @@ from ...figures import Figures
 from ..core.lists import list_leaf
 from ..forms.form import Form, Silhouette
 from ..forms.soft_target import outside_distance
-from ..layers.peel import Transparent
-from ..layers.stacks import Layered
+from ..layers.stacks import Layered, Transparent
 from ..surface.screen import Surface, covered
 from .point import Look, Shader, SurfacePoint, View
 

@@ -21,7 +21,7 @@ from ...ad.graph import Variable, traversal
 from ...engines import default_engine
 from ...errors import InputError
 from ...figures import Figures
-from ..layers.peel import MOST
+from ..layers.stacks import MOST
 from ..shading.tone import FLOATS, check_tone, displayed_array
 from ..surface.color import linear_to_srgb
 from .picture import Picture, attribute_leaf

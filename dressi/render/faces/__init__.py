@@ -8,15 +8,13 @@
 |---|---|
 | `model` | `FaceModel`: mean, modes, landmarks, regions; `Face`: its parameters; `procedural_albedo`, `scan_colours` |
 | `files` | `load_face_model`, `save_face_model`, of our format and ICT-FaceKit's; `load_landmarks` of any detector |
-| `data` | `FaceData`: what is seen, checked |
-| `graph` | the parameters as Variables, the residuals of equation 8, and where a fit starts |
+| `graph` | `FaceData`: what is seen, checked; the parameters as Variables, the residuals of equation 8, and where a fit starts |
 | `fit` | `fit_face`, and `FaceFitter` for many faces: stages of Levenberg-Marquardt or Adam |
 """
 
-from .data import FaceData
 from .files import load_face_model, load_landmarks, save_face_model
 from .fit import FaceFitter, FaceOptions, FoundFace, fit_face
-from .graph import FaceGraph
+from .graph import FaceData, FaceGraph
 from .model import Face, FaceModel, procedural_albedo, scan_colours
 
 __all__ = [

@@ -15,8 +15,7 @@ from ...errors import InputError
 from ..cameras import Camera, Cameras
 from ..core.engine import MakeEngine
 from ..shading.harmonics import even_light
-from .data import FaceData, Noise
-from .graph import LEARNED, POSES, FaceGraph, start_motion
+from .graph import LEARNED, POSES, FaceData, FaceGraph, Noise, start_motion
 from .model import Face, FaceModel
 
 METHODS = ("levenberg_marquardt", "adam")

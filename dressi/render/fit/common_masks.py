@@ -36,7 +36,7 @@ from ..io.colmap import SparsePoints
 from ..io.images import read_image, resize, scaled_size, to_linear_rgb
 from ..io.photos import WAYS
 from ..objectives.hull import labelled
-from ..reconstruct.world import find_ground, looked_at
+from ..reconstruct.motion import find_ground, looked_at
 
 WIDTH, OUTLINED = 256, 1280
 """Pixels of the longer side of the pictures that are segmented, and of those that outlines are moved in."""

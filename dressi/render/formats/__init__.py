@@ -24,7 +24,7 @@ from dressi.render.io.files import SURFACES, read_bytes, usable
 from dressi.render.mesh import Mesh
 from dressi.render.scene.scene import Node, Scene
 from dressi.render.strands.geometry import PointGeometry
-from dressi.render.strands.point import unlit
+from dressi.render.strands.ribbons import unlit
 
 __all__ = [
     "load_mesh", "load_scene", "save_glb", "save_mesh", "save_obj", "save_ply", "save_scene", "save_stl",

@@ -41,8 +41,7 @@ from ..forms.pairs import (
     pairs_of,
 )
 from ..surface.screen import DrawnMesh, covered, pixel_centres
-from .peel import Peeled, compose, depth_of, peel
-from .stacks import Layered, hard_layers, stacked_faces, stacks_of
+from .stacks import Layered, Peeled, compose, depth_of, hard_layers, peel, stacked_faces, stacks_of
 
 APART = 0.02
 """Pixels. Edges that are nearer to each other than this are one: the front and the back of a surface end at one."""

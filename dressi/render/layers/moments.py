@@ -29,7 +29,7 @@ from ...ad.graph import Variable
 from ...ad.ops.pixel.constant import Like
 from ..forms.form import Form, Silhouette
 from ..surface.screen import DrawnMesh, Surface, covered
-from .peel import Shade, Transparent, depth_of
+from .stacks import Shade, Transparent, depth_of
 
 THINNEST = 1e-6
 """Least difference between the nearest and the farthest depth (z / w)."""

@@ -3,7 +3,6 @@
 | module | what |
 |---|---|
 | ``pictures`` | the photographs of a folder or a video: sizes, focal lengths, how they were held |
-| ``motion`` | features, matches, mapping: a model of COLMAP, one the masks agree with; points where cameras are known |
-| ``world`` | which way is up, where the ground is, and how large a unit is |
+| ``motion`` | features, matches, mapping: a model of COLMAP, one the masks agree with; points where cameras are known; the world: up, ground, unit |
 | ``keep`` | the result in a folder, found again by a later run |
 """

@@ -13,9 +13,8 @@ import numpy as np
 
 from ...errors import InputError
 from ..io.files import read_json, write_json
-from .motion import Models, Poll, Tell, library, reconstruct
+from .motion import Models, Poll, Tell, guess_world, library, reconstruct
 from .pictures import Picture, list_pictures
-from .world import guess_world
 
 VERSION = 4
 """Version of the way reconstructions are made: older ones are made anew."""

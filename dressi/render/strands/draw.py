@@ -20,8 +20,7 @@ from ..cameras.pose import matrices_leaf
 from ..cameras.views import seen_by
 from ..surface.projection import depth_of_zw, eye_of
 from .geometry import PointGeometry, StrandGeometry, leaf_of
-from .point import StrandPoint, StrandShader, unlit
-from .ribbons import Discs, Ribbons, discs_of, ribbons_of
+from .ribbons import Discs, Ribbons, StrandPoint, StrandShader, discs_of, ribbons_of, unlit
 
 MOST_LAYERS = 64
 

@@ -18,7 +18,7 @@ from ..shading.lights import DirectionalLight
 from ..shading.shadows import light_frame
 from .draw import drawn_strands
 from .geometry import StrandGeometry
-from .point import StrandPoint, unlit
+from .ribbons import StrandPoint, unlit
 
 
 @dataclass(frozen=True, eq=False)

@@ -237,7 +237,7 @@ def pixel_rays(
     rows = F.transpose(F.mat3(*(F.lookup(table, i) for i in at)))
     if place is None:
         # One product: of two, the simplifier makes one in images but not in the fragments of draws. Depths
-        # that are compared between the two (``layers.peel``) would differ in their last bit.
+        # that are compared between the two (``layers.stacks``) would differ in their last bit.
         ray = (F.to_float(F.pixel_coordinates(size)) + 0.5) * (2.0 / size[0], 2.0 / size[1]) - 1.0
     else:
         ray = place * (2.0 * size[1] / size[0], 2.0) - 1.0

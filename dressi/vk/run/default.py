@@ -7,9 +7,8 @@ import threading
 from typing import Any
 
 from ...config import config
-from .device.choose import choose, list_devices
 from .device.device import Device
-from .device.instance import PhysicalDevice
+from .device.instance import PhysicalDevice, choose, list_devices
 
 _Key = tuple[int, int, str | int | None, bool]  # process, thread, device, validation
 _devices: dict[_Key, Device] = {}

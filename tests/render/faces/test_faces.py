@@ -13,10 +13,9 @@ from dressi.ad.least_squares import Energy
 from dressi.errors import InputError
 from dressi.render import Camera, Cameras, Mesh, primitives
 from dressi.render.faces import Face, FaceGraph, FaceModel, load_face_model, save_face_model
-from dressi.render.faces.data import FaceData, Noise
 from dressi.render.faces.files import MEDIAPIPE, load_landmarks
 from dressi.render.faces.fit import FaceFitter, FaceOptions, fit_face
-from dressi.render.faces.graph import start_motion
+from dressi.render.faces.graph import FaceData, Noise, start_motion
 from dressi.render.faces.model import procedural_albedo, scan_colours
 
 RANDOM = np.random.default_rng(5)

@@ -22,7 +22,7 @@ from dressi.render.forms.form import HARD
 from dressi.render.forms.pairs import EDGES
 from dressi.render.layers.edged import draw_layers
 from dressi.render.layers.moments import BIAS, OWN, SPREAD, share_before, summed_layers
-from dressi.render.layers.peel import peel
+from dressi.render.layers.stacks import peel
 from dressi.render.surface.screen import DrawnMesh
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.core.limits import PROFILES

@@ -18,9 +18,15 @@ from dressi.render.io.calibration import encode_cameras, read_calibration
 from dressi.render.io.lens import Lens
 from dressi.render.mesh.queries import SurfaceDistance
 from dressi.render.reconstruct.keep import cure, find_cameras, partial
-from dressi.render.reconstruct.motion import Interrupted, Models, agreement, small_masks, triangulate
+from dressi.render.reconstruct.motion import (
+    Interrupted,
+    Models,
+    agreement,
+    guess_world,
+    small_masks,
+    triangulate,
+)
 from dressi.render.reconstruct.pictures import Exif, Picture, choose, chosen_frames, list_pictures, moved
-from dressi.render.reconstruct.world import guess_world
 
 
 def photographs(folder: Path, plain: bool = False) -> Cameras:

@@ -18,7 +18,7 @@ from ...scene.morph import MOST_MODES, MorphGeometry
 from ...scene.scene import Node, Scene
 from ...scene.skin import Skeleton, SkinnedGeometry
 from ...shading.lights import DirectionalLight, LightSource, PointLight, SpotLight
-from ...strands.point import unlit
+from ...strands.ribbons import unlit
 from .animation import read_motion
 from .document import Document, Placed
 from .primitives import Part, Primitives, lines_of

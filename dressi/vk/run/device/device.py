@@ -19,8 +19,7 @@ from ...plan.model.records import record_of
 from ..host.platforms import warn_of_hidden_gpus
 from .allocator import BUDGET_EXTENSION, Allocator, Budget
 from .capabilities import FEATURES, Capabilities, all_features, check, enabling, read_capabilities, usable
-from .choose import choose, left_to_us
-from .instance import Instance, PhysicalDevice, load_vulkan
+from .instance import Instance, PhysicalDevice, choose, left_to_us, load_vulkan
 from .queue import Queue
 from .results import DEVICE_LOST, Binding, handle_number, result, sentence
 from .shared import KEPT, Reference, SharedObjects

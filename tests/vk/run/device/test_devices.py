@@ -31,8 +31,7 @@ from dressi.vk.plan.execution.images import Usage
 from dressi.vk.run.default import shared_device, shared_devices
 from dressi.vk.run.device import device as module
 from dressi.vk.run.device.capabilities import FORMATS, REQUIRED, Capabilities, QueueFamily, check, missing
-from dressi.vk.run.device.choose import choose
-from dressi.vk.run.device.instance import Instance, PhysicalDevice, load_vulkan
+from dressi.vk.run.device.instance import Instance, PhysicalDevice, choose, load_vulkan
 from dressi.vk.run.present import surface
 from dressi.vk.run.present.surface import choose_count, choose_format, choose_mode, choose_size, clip
 
