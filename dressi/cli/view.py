@@ -13,6 +13,10 @@ def view(
     path: Annotated[
         Path, typer.Argument(help="A mesh, as for `dressi fit --target`, or the folder of a fit.")
     ],
+    against: Annotated[
+        Path | None,
+        typer.Option(help="Another one, shown beyond a line that is moved, from the same camera."),
+    ] = None,
     size: Annotated[str, typer.Option(help="Pixels of the window, N or WxH.")] = "1000x720",
     backend: Annotated[str, typer.Option(help="glfw, qt, or offscreen, which nobody sees.")] = "glfw",
     device: Annotated[
@@ -46,16 +50,18 @@ def view(
         image_format(picture)
         backend = "offscreen"
     scene = load_scene(_mesh_of(path))
+    other = None if against is None else load_scene(_mesh_of(against))
+    title = path.name if against is None else f"{path.name} | {against.name}"
     if picture is None and backend == "offscreen":
         raise InputError("nobody can close an offscreen window; give --picture FILE.png with it")
-    with Device.open(device) as opened, open_canvas(backend, window, f"{path.name} - dressi") as canvas:
+    with Device.open(device) as opened, open_canvas(backend, window, f"{title} - dressi") as canvas:
         with DressiAD(opened) as engine:
-            session = MeshSession(scene, engine, path.name)
+            session = MeshSession(scene, engine, title, against=other)
             if clip is not None or at is not None:
                 session.show(at, clip)
             viewer = Viewer(session, canvas)
             viewer.paused = at is not None
-            coloured = len(scene) > 1 or any(map(_is_coloured, scene))
+            coloured = len(scene) > 1 or any(map(_is_coloured, (*scene, *(other or ()))))
             viewer.choose("textured" if coloured else "shaded")
             if picture is None:
                 viewer.run()

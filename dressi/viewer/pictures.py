@@ -142,6 +142,8 @@ class Mode:
     photograph: bool = False
 
 
+APART = Mode("difference", textured)
+"""The absolute difference of what is compared."""
 MODES = (
     Mode("shaded", shaded),
     Mode("textured", textured),
@@ -156,11 +158,14 @@ MODES = (
 class Pictures:
     """The pictures of one engine's subject, by mode and size: graphs that are made once.
 
-    camera: the leaf of the view's matrix.  axes: drawn over all of them, if there are handles.
+    camera: the leaf of the view's matrix.  axes: drawn over all of them, if there are handles.  against: another
+    subject, shown to the right of ``wiper``, a FLOAT leaf: the share of the width at which it begins.
     """
 
     subject: Subject
     axes: Axes | None = None
+    against: Subject | None = None
+    wiper: Variable = field(default_factory=lambda: Variable.of(0.5, name="wiper"))
     camera: Variable = field(default_factory=lambda: matrices_leaf(np.eye(4)[None]))
     _made: dict[tuple[str, Size], tuple[Variable, Photograph | None]] = field(default_factory=dict)
 
@@ -175,14 +180,24 @@ class Pictures:
                     Variable(VEC3, size, name="photograph", data=np.zeros((1, height, width, 3))),
                     Variable(FLOAT, size, name="mask of the photograph", data=np.zeros((1, height, width))),
                 )
-            subject = self.subject
-            drawn = screen.DrawnMesh(
-                to_clip(subject.position, self.camera), subject.faces, size, subject.face_count
-            )
-            codes = mode.draw(Shown(subject, drawn, self.camera, photograph))
+            codes = self._drawn(self.subject, mode, size, photograph)
+            if self.against is not None:
+                other = self._drawn(self.against, mode, size, photograph)
+                codes = F.abs(codes - other) if mode is APART else self._wiped(codes, other, size)
             codes = F.clamp(codes, 0.0, 1.0)
             self._made[key] = codes if self.axes is None else self.axes.over(codes, size), photograph
         return self._made[key]
+
+    def _drawn(self, subject: Subject, mode: Mode, size: Size, photograph: Photograph | None) -> Variable:
+        position = to_clip(subject.position, self.camera)
+        drawn = screen.DrawnMesh(position, subject.faces, size, subject.face_count)
+        return mode.draw(Shown(subject, drawn, self.camera, photograph))
+
+    def _wiped(self, left: Variable, right: Variable, size: Size) -> Variable:
+        """One picture left of the wiper, the other one right of it, with a line between them."""
+        beyond = F.to_float(F.pixel_coordinates(size)).x + 0.5 - self.wiper * float(size[0])
+        both = F.select(F.less(beyond, 0.0), left, right)
+        return F.select(F.less(F.abs(beyond), 0.75), (1.0, 1.0, 1.0), both)
 
 
 # A camera that orbits around a mesh, moved by mouse and keys.

@@ -72,8 +72,8 @@ class SceneGraph:
         self.show(nodes)
 
     def show(self, nodes: Nodes) -> None:
-        """Other places and shapes of the same nodes. What has changed is sent; ``scene`` is another object where
-        that takes another graph."""
+        """Other places and shapes of the same nodes. What has changed is sent; ``subject`` is another object
+        where that takes another graph."""
         maker, given = self._made(nodes)
         values = {name: one for name, one in given.items() if isinstance(one, Values)}
         shapes = {name: one.array.shape for name, one in values.items()}
@@ -87,8 +87,7 @@ class SceneGraph:
             position = maker.scene.position(self._parts) * float(self._rest[0, 0])
             position = position + tuple(self._rest[:3, 3].tolist())
             count = maker.scene.face_count
-            subject = Subject(position, self._parts["faces"], count, picture=self._picture)
-            self.scene = Scene(self._engine, subject, handles=self.handles)
+            self.subject = Subject(position, self._parts["faces"], count, picture=self._picture)
         self._values = values
 
     def _made(self, nodes: Nodes) -> tuple[Maker, dict[str, Given]]:
@@ -113,10 +112,6 @@ class SceneGraph:
             fibres=self._fibres, numbers=own,
         )  # fmt: skip
         return maker, self._fixed | drawn.given | places
-
-    def expose(self, factor: float) -> None:
-        """Multiply all light."""
-        self._engine.send(self.exposure, factor)
 
     def _picture(self, matrices: Variable, size: Size) -> Variable:
         """VEC3: sRGB codes of all nodes."""
@@ -162,10 +157,26 @@ def _is_lit(node: Node) -> bool:
     return given is not None and not (isinstance(given, Material) and given.unlit)
 
 
+def _poses(nodes: Nodes) -> list[Nodes]:
+    """The scene at times of its first clip."""
+    if not nodes.clips:
+        return [nodes]
+    return [nodes.at(t) for t in np.linspace(nodes.clips[0].start, nodes.clips[0].end, POSES)]
+
+
+def _counted(nodes: Nodes, subject: Subject) -> str:
+    fibres = [node.geometry for node in nodes if isinstance(node.geometry, FIBRES)]
+    # Fibres alone are drawn beside a triangle that bounds them.
+    counts = [f"{subject.face_count:,} faces"] if len(fibres) < len(nodes) else []
+    counts += [f"{sum(shape.count for shape in fibres):,} points"] if fibres else []
+    return ", ".join(counts)
+
+
 class MeshSession:
     """Shows a mesh or a scene (``SceneGraph``), and plays the clips of a scene over and over.
 
-    The engine stays open. Raises InputError.
+    against: another one, in the same coordinates, which the viewer shows beyond a line that is moved, from the same
+    camera; clips of the same number play together. The engine stays open. Raises InputError.
 
     >>> from dressi.render import primitives
     >>> from dressi.viewer import MeshSession
@@ -178,26 +189,30 @@ class MeshSession:
     views = None
     actions: Mapping[str, Callable[[], None]] = {}
 
-    def __init__(self, given: Mesh | Nodes, engine: DressiAD, title: str | None = None):
-        self._nodes = given if isinstance(given, Nodes) else Nodes([Node(given)])
-        clips, self._clip, self._time, self._played = self._nodes.clips, 0, 0.0, 0.0
-        self._exposure = 1.0
-        shown = [self._nodes]
-        if clips:
-            shown = [self._nodes.at(t) for t in np.linspace(clips[0].start, clips[0].end, POSES)]
-            self._time = clips[0].start
-        self.graph = SceneGraph(engine, shown[0], unit_of(shown))
+    def __init__(
+        self, given: Mesh | Nodes, engine: DressiAD, title: str | None = None, *, against: Mesh | Nodes | None = None
+    ):  # fmt: skip
+        each = [one for one in (given, against) if one is not None]
+        self._each = [one if isinstance(one, Nodes) else Nodes([Node(one)]) for one in each]
+        self._nodes = self._each[0]
+        poses = [_poses(nodes) for nodes in self._each]
+        unit = unit_of([nodes for own in poses for nodes in own])
+        self.graphs = [SceneGraph(engine, own[0], unit) for own in poses]
+        self._engine, self._scene, self._exposure = engine, Scene(engine), 1.0
+        clips, self._clip, self._played = self._nodes.clips, 0, 0.0
+        self._time = clips[0].start if clips else 0.0
         self.up = np.array([0.0, 1.0, 0.0])
-        fibres = [node.geometry for node in self._nodes if isinstance(node.geometry, FIBRES)]
-        # Fibres alone are drawn beside a triangle that bounds them.
-        subject = self.scene.subject
-        counts = [f"{subject.face_count:,} faces"] if subject and len(fibres) < len(self._nodes) else []
-        counts += [f"{sum(shape.count for shape in fibres):,} points"] if fibres else []
-        self.status = Status(title or self._nodes.nodes[0].name, ", ".join(counts), finished=not clips)
+        counts = [
+            _counted(nodes, graph.subject) for nodes, graph in zip(self._each, self.graphs, strict=True)
+        ]
+        self.status = Status(title or self._nodes.nodes[0].name, " | ".join(counts), finished=not clips)
 
     @property
     def scene(self) -> Scene:
-        return self.graph.scene
+        one, other = self.graphs[0].subject, self.graphs[-1].subject if len(self.graphs) > 1 else None
+        if self._scene.subject is not one or self._scene.against is not other:
+            self._scene = Scene(self._engine, one, other, handles=self.graphs[0].handles)
+        return self._scene
 
     @property
     def sliders(self) -> Sequence[Slider]:
@@ -209,7 +224,7 @@ class MeshSession:
             names, choose = [clip.name for clip in clips], lambda number: self.show(clip=round(number))
             ends = 0, len(clips) - 1
             sliders.append(Slider("clip", *ends, lambda: self._clip, choose, linear=True, names=names))
-        if self.graph.lit:
+        if any(graph.lit for graph in self.graphs):
             sliders.append(Slider("exposure", 1 / 64, 64, lambda: self._exposure, self._expose))
         return sliders
 
@@ -229,11 +244,14 @@ class MeshSession:
         chosen = self._nodes.motion.clip(self._clip if clip is None else clip)
         self._clip = self._nodes.clips.index(chosen)
         self._time = chosen.start if seconds is None else seconds
-        self.graph.show(self._nodes.at(self._time, self._clip))
+        for graph, nodes in zip(self.graphs, self._each, strict=True):
+            if self._clip < len(nodes.clips):
+                graph.show(nodes.at(self._time, self._clip))
 
     def _expose(self, factor: float) -> None:
         self._exposure = factor
-        self.graph.expose(factor)
+        for graph in self.graphs:
+            self._engine.send(graph.exposure, factor)
 
     def advance(self, seconds: float, *, steps: int | None = None) -> None:
         if steps is None:

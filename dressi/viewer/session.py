@@ -68,11 +68,12 @@ class Status:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """What is drawn now: a mesh of Variables, or an image (VEC3 sRGB codes, one tile) of an engine. handles: by
-    which a person moves parts of it."""
+    """What is drawn now: a mesh of Variables, or an image (VEC3 sRGB codes, one tile) of an engine. against: what
+    the mesh is compared with.  handles: by which a person moves parts of it."""
 
     engine: DressiAD
     subject: Subject | None = None
+    against: Subject | None = None
     image: Variable | None = None
     handles: Sequence[Handle] = ()
 

@@ -88,9 +88,10 @@ class EngineSession:
             count = len(faces) if isinstance(faces, np.ndarray) else table.size[0] * table.size[1]
             subject = Subject(as_list("positions", VEC3, positions), table, count)
         leaves = tuple(Handle(leaf, engine) for leaf in handles or ())
-        self.scene = Scene(engine, subject, shown, leaves)
+        self.scene = Scene(engine, subject, image=shown, handles=leaves)
         if scene is not None:
-            self.scene = SceneGraph(engine, scene, handles=handles).scene
+            graph = SceneGraph(engine, scene, handles=handles)
+            self.scene = Scene(engine, graph.subject, handles=graph.handles)
         self._image = shown
         self._values: dict[Variable, float] = {}
         self.sliders = [self._slider(leaf, *ends) for leaf, ends in (sliders or {}).items()]

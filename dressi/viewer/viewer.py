@@ -17,9 +17,9 @@ from ..render.cameras import Cameras
 from ..render.cameras.pose import send_matrices
 from ..vk.run.engine import DressiAD
 from .canvas import Canvas, Event
-from .handles import DEEDS, Axes, Handle, OnScreen
+from .handles import DEEDS, NEAR, Axes, Handle, OnScreen
 from .panel import FAINT, PAPER, WIDTH, Panel, Pen
-from .pictures import MODES, Mode, Orbit, Pictures
+from .pictures import APART, MODES, Mode, Orbit, Pictures
 from .presenter import Layer
 from .session import Scene, Session, Slider
 
@@ -61,6 +61,8 @@ class Viewer:
         views = session.views is not None
         subject = session.scene is None or session.scene.subject is not None
         self.modes: Sequence[Mode] = [mode for mode in MODES if subject and (views or not mode.photograph)]
+        compared = session.scene is not None and session.scene.against is not None
+        self.modes += [APART] * compared
         self.mode: Mode | None = self.modes[0] if self.modes else None
         self.panel = Panel(session, [mode.name for mode in self.modes], self.choose, self.toggle, self.step)
         self.panel_shown = panel
@@ -74,6 +76,8 @@ class Viewer:
         """The number of the handle whose axes are shown, and what a drag along them does."""
         self._axes: OnScreen | None = None
         self._axis = 0
+        self.wiper = 0.5
+        """The share of the width at which the other one of two that are compared begins."""
         self._held: str | None = None
         self._at = (0.0, 0.0)
         self._asked: list[Callable[[], None]] = []
@@ -183,6 +187,10 @@ class Viewer:
         """Those of the scene that is shown."""
         return () if self.session.scene is None else self.session.scene.handles
 
+    def wipe(self, share: float) -> None:
+        """Let the other one of two that are compared begin at a share of the width."""
+        self.wiper, self._dirty = float(np.clip(share, 0.0, 1.0)), True
+
     def hide(self) -> None:
         """Hide the panel, or show it."""
         self.panel_shown, self._dirty = not self.panel_shown, True
@@ -216,7 +224,7 @@ class Viewer:
         """Another engine, or another thing to draw."""
         self._scene, self._panels, self._sent, self._painted = scene, {}, None, -1e9
         axes, self._axes = Axes() if scene.handles else None, None
-        self._pictures = None if scene.subject is None else Pictures(scene.subject, axes)
+        self._pictures = None if scene.subject is None else Pictures(scene.subject, axes, scene.against)
         self.take(self.handle)
 
     def _picture(self, scene: Scene, room: tuple[int, int]) -> Layer:
@@ -230,6 +238,8 @@ class Viewer:
         # The raster is not quite as wide as the room; the matrix of the room keeps proportions.
         camera = self.orbit.camera(room)
         self._look(scene.engine, picture, Cameras([camera]).matrices)
+        if scene.against is not None and self.mode is not APART:
+            scene.engine.send(self._pictures.wiper, self.wiper)
         if (axes := self._pictures.axes) is not None:
             width, height = (side / self.canvas.pixel_ratio for side in room)
             self._axes = OnScreen.of(scene.handles[self.handle], camera, (width, height))
@@ -282,6 +292,8 @@ class Viewer:
     def _sliders(self) -> Sequence[Slider]:
         """What the viewer itself lets choose."""
         names = [handle.name for handle in self.handles]
+        if self._pictures is not None and self._pictures.against is not None:
+            return (Slider("wiper", 0, 1, lambda: self.wiper, self.wipe, linear=True),)
         if len(names) < 2:
             return ()
         ends, choose = (0, len(names) - 1), lambda number: self.take(round(number))
@@ -301,12 +313,16 @@ class Viewer:
         if axis is not None and event.get("button") == 1:
             self._held, self._axis = "axis", axis
             return
+        if self._pictures and self._pictures.against and abs(x - self.wiper * self._panel_left) <= NEAR:
+            self._held = "wiper"
+            return
         shifted = event.get("button") != 1 or "Shift" in event.get("modifiers", ())
         self._held = "shift" if shifted else "turn"
 
     @property
     def _panel_left(self) -> float:
-        return self.canvas.presenter.size[0] / self.canvas.pixel_ratio - WIDTH
+        """Where the panel begins, or the window ends."""
+        return self.canvas.presenter.size[0] / self.canvas.pixel_ratio - WIDTH * self.panel_shown
 
     def _move(self, event: Event) -> None:
         if self._held is None:
@@ -318,6 +334,8 @@ class Viewer:
         if self._held == "panel":
             self._painted = -1e9
             self.panel.drag(x - self._panel_left, y)
+        elif self._held == "wiper":
+            self.wipe(x / max(self._panel_left, 1.0))
         elif self._held == "axis":
             assert self._axes is not None
             self._axes.drag(self.handles[self.handle], self.deed, self._axis, right, down)

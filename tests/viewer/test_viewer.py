@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import pkgutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -158,6 +159,30 @@ def test_clips_are_played_paused_and_chosen(device, canvas):
         viewer.toggle()
         assert until(lambda: viewer.tick() and sliders["time"].get() < held)  # it plays and begins again
         assert session.scene is scene  # nothing was built for another time
+
+
+@pytest.mark.one_driver
+def test_two_are_compared_beyond_a_line(device, canvas):
+    red, blue = (replace(primitives.cube(), color=colour) for colour in ((1.0, 0, 0), (0, 0, 1.0)))
+    with DressiAD(device) as engine:
+        viewer = Viewer(MeshSession(red, engine, against=blue.moved(blue.positions * 0.5)), canvas)
+        viewer.choose("textured")
+        assert viewer.session.status.phase == "12 faces | 12 faces"
+        shown = frame(viewer)
+        assert (
+            shown[64, 52, 0] > 0.9 > 0.1 > shown[64, 52, 2]
+            and shown[64, 76, 2] > 0.9 > 0.1 > shown[64, 76, 0]
+        )
+        # From one camera: the right half of the red cube is hidden, the blue one is half as large.
+        assert_allclose(shown[64, 98], BACKGROUND, atol=0.01)
+        pointer(viewer, "down", 66, 20)
+        pointer(viewer, "move", 32, 20)
+        assert viewer.wiper == 0.25 and viewer.orbit.azimuth == Orbit().azimuth
+        assert frame(viewer)[64, 52, 2] > 0.9
+        viewer.choose("difference")
+        apart = frame(viewer)
+        assert_allclose(apart[64, 64], (1.0, 0.0, 1.0), atol=0.02)
+        assert apart[2, 2].max() == 0.0
 
 
 @pytest.mark.one_driver
