@@ -19,6 +19,7 @@ from ..core.materials import EXTENSIONS, GLTF, Map, Parameter
 from ..io.files import write_files
 from ..io.images import encode_png, resize
 from ..mesh import Material, Mesh, SeamSplit
+from ..scene.clips import Clip, Motion
 from ..scene.geometry import Geometry, TriangleGeometry
 from ..scene.morph import MorphGeometry
 from ..scene.scene import Node, Scene
@@ -357,8 +358,10 @@ def joint_attributes(document: Written, shape: SkinnedGeometry, split: SeamSplit
     return attributes
 
 
-def skin(document: Written, name: str, shape: SkinnedGeometry, to_world: np.ndarray | None) -> int:
-    """A skin, its joints as nodes under one that places them, and its number. Raises InputError."""
+def joint_nodes(
+    document: Written, name: str, shape: SkinnedGeometry, to_world: np.ndarray | None
+) -> list[int]:
+    """The joints of a skin as nodes under one that places them; their numbers. Raises InputError."""
     skeleton = shape.skeleton
     if not isinstance(skeleton, Skeleton):
         skeleton = Skeleton([-1] * len(shape.inverse_bind), skeleton)
@@ -380,10 +383,14 @@ def skin(document: Written, name: str, shape: SkinnedGeometry, to_world: np.ndar
     for k, parent in enumerate(skeleton.parents):
         holder = document.lists["nodes"][above if parent < 0 else first + int(parent)]
         holder.setdefault("children", []).append(first + k)
+    return list(range(first, first + len(local)))
+
+
+def skin(document: Written, name: str, shape: SkinnedGeometry, joints: list[int]) -> int:
+    """A skin of joints that are written, and its number."""
     rows = shape.inverse_bind.swapaxes(1, 2).reshape(-1, 16).copy()
     rows[:, 3::4] = (0, 0, 0, 1)
     bind = document.accessor(rows, "MAT4", target=None)
-    joints = list(range(first, first + len(local)))
     return document.add("skins", {"name": name, "joints": joints, "inverseBindMatrices": bind})
 
 
@@ -463,9 +470,11 @@ def _aimed(place: np.ndarray, shine: np.ndarray) -> np.ndarray:
 
 def save_glb_scene(path: Path, scene: Scene) -> None:
     """A scene as a .glb; see ``save_scene``."""
-    document = _WrittenScene()
-    for node in scene:
-        document.node(node)
+    document, motion = _WrittenScene(scene.motion), scene.motion
+    for k, node in enumerate(scene):
+        document.node(node, *((-1, ()) if motion is None else (motion.nodes[k], motion.joints[k])))
+    for clip in scene.clips:
+        document.clip(clip)
     for name, view in scene.cameras.items():
         camera(document, name, view)
     for number, source in enumerate(scene.lights):
@@ -474,13 +483,18 @@ def save_glb_scene(path: Path, scene: Scene) -> None:
 
 
 class _WrittenScene(Written):
-    def __init__(self) -> None:
+    def __init__(self, motion: Motion | None) -> None:
         super().__init__()
         self._meshes: dict[tuple[int, int], int] = {}
         self._skins: dict[tuple[Any, ...], int] = {}
+        self._motion = motion
+        self._tree: dict[int, int] = {}
+        """Written nodes by their numbers in the file that the motion is of."""
+        self._morphs: dict[int, list[int]] = {}
+        """Written nodes with morph targets by the same."""
 
-    def node(self, node: Node) -> None:
-        """A node with its mesh; nodes of one geometry and material share it."""
+    def node(self, node: Node, index: int, joints: tuple[int, ...]) -> None:
+        """A node; those of one geometry and material share a mesh.  index, joints: of the motion."""
         matrix, name = node.to_world, node.name
         if isinstance(matrix, Variable) or (matrix is not None and matrix.ndim != 2):
             raise InputError(
@@ -493,7 +507,8 @@ class _WrittenScene(Written):
                 " save strands with save_strands"
             )
         shape, skinned = node.geometry, isinstance(node.geometry, SkinnedGeometry)
-        baked = matrix is not None and not skinned and not is_rigid_with_scale(matrix)
+        moved = self._is_moved(node, index, joints)
+        baked = matrix is not None and not skinned and not moved and not is_rigid_with_scale(matrix)
         entry: dict[str, Any] = {"name": name}
         if baked:
             assert matrix is not None
@@ -506,11 +521,78 @@ class _WrittenScene(Written):
         if isinstance(shape, SkinnedGeometry):
             key = (id(shape.skeleton), id(matrix), shape.inverse_bind.tobytes())
             if key not in self._skins:
-                self._skins[key] = skin(self, name, shape, matrix)
+                numbers = self._joints(shape, joints) if moved else joint_nodes(self, name, shape, matrix)
+                self._skins[key] = skin(self, name, shape, numbers)
             entry["skin"] = self._skins[key]
-        elif matrix is not None and not baked:
+        elif matrix is not None and not baked and not moved:
             entry |= matrix_entry(matrix)
-        self.add("nodes", entry)
+        if moved and not skinned:
+            number = self._placed(index)
+            holder = self.lists["nodes"][number]
+            if holder.keys() & {"mesh", "name"}:
+                number = self.add("nodes", entry)
+                holder.setdefault("children", []).append(number)
+            else:
+                holder |= entry
+        else:
+            number = self.add("nodes", entry)
+        bound = shape.bound if isinstance(shape, SkinnedGeometry) else shape
+        if isinstance(bound, MorphGeometry):
+            self._morphs.setdefault(index, []).append(number)
+
+    def _is_moved(self, node: Node, index: int, joints: tuple[int, ...]) -> bool:
+        """Whether a clip places a node or its joints, so that the tree of its file is written."""
+        motion, shape = self._motion, node.geometry
+        if motion is None or not any(motion.moved & set(motion.line(one)) for one in joints or (index,)):
+            return False
+        if not isinstance(shape, SkinnedGeometry):
+            return True
+        if node.to_world is None and len(joints) == len(shape.inverse_bind):
+            return True
+        warn(f"node '{node.name}' has another skin or place than its clips move; they are not written for it")
+        return False
+
+    def _joints(self, shape: SkinnedGeometry, joints: tuple[int, ...]) -> list[int]:
+        numbers = [self._placed(joint) for joint in joints]
+        for number, name in zip(numbers, getattr(shape.skeleton, "names", ()), strict=False):
+            self.lists["nodes"][number].setdefault("name", name)
+        return numbers
+
+    def _placed(self, index: int) -> int:
+        """The number of a node of the motion's file, which is written below those above it."""
+        motion, above = self._motion, -1
+        assert motion is not None
+        for node in reversed(motion.line(index)):
+            if node not in self._tree:
+                own = motion.own(node)
+                parts = (
+                    {path: np.asarray(row).tolist() for path, row in own.items()}
+                    if isinstance(own, dict)
+                    else matrix_entry(own)
+                )
+                self._tree[node] = self.add("nodes", parts)
+                if above != -1:
+                    self.lists["nodes"][above].setdefault("children", []).append(self._tree[node])
+            above = self._tree[node]
+        return above
+
+    def clip(self, clip: Clip) -> None:
+        """The tracks of a clip that move what is written."""
+        channels: list[dict[str, Any]] = []
+        samplers: list[dict[str, Any]] = []
+        trees = {node: [number] for node, number in self._tree.items()}
+        for track in clip.tracks:
+            weights = track.path == "weights"
+            goals = (self._morphs if weights else trees).get(track.node, [])
+            rows = track.values.reshape(-1, 1 if weights else track.values.shape[-1])
+            targets = [{"node": goal, "path": track.path} for goal in goals]
+            channels += [{"sampler": len(samplers), "target": target} for target in targets]
+            if goals:
+                times = self.accessor(track.times[:, None], "SCALAR", target=None, bounds=True)
+                values = self.accessor(rows, {1: "SCALAR", 3: "VEC3", 4: "VEC4"}[rows.shape[1]], target=None)
+                samplers.append({"input": times, "output": values, "interpolation": track.interpolation})
+        if channels:
+            self.add("animations", {"name": clip.name, "channels": channels, "samplers": samplers})
 
     def _mesh(self, node: Node, shape: Geometry) -> int:
         skin = shape if isinstance(shape, SkinnedGeometry) else None

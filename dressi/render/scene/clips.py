@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,13 @@ class Motion:
     rest: Mapping[int, Any]
     nodes: Sequence[int]
     joints: Sequence[tuple[int, ...]]
+    pose: Mapping[int, Mapping[str, np.ndarray]] = field(default_factory=dict)
+    """What ``Scene.at`` has put in the place of the rest."""
+
+    @cached_property
+    def moved(self) -> set[int]:
+        """The nodes of the file that a clip places."""
+        return {track.node for clip in self.clips for track in clip.tracks if track.path != "weights"}
 
     def clip(self, which: int | str) -> Clip:
         """A clip by number or name. Raises InputError."""
@@ -112,11 +120,16 @@ class Motion:
             raise InputError(f"the scene has clips 0 to {len(names) - 1}, not {which!r}")
         return self.clips[which]
 
-    def changes(self, scene: Sequence[Any], t: float, which: int | str) -> dict[int, dict[str, Any]]:
-        """What ``Node`` gets at a time, by number of the node of the scene, where the clip moves it."""
-        now: dict[int, dict[str, Any]] = {}
+    def posed(self, t: float, which: int | str) -> Motion:
+        """With the pose of a clip at a time."""
+        pose: dict[int, dict[str, np.ndarray]] = {}
         for track in self.clip(which).tracks:
-            now.setdefault(track.node, {})[track.path] = track.at(t)
+            pose.setdefault(track.node, {})[track.path] = track.at(t)
+        return replace(self, pose=pose)
+
+    def changes(self, scene: Sequence[Any]) -> dict[int, dict[str, Any]]:
+        """What ``Node`` gets in a pose, by number of the node of the scene, where the clip moves it."""
+        now = self.pose
         moved = {node for node, own in now.items() if own.keys() - {"weights"}}
         skeletons: dict[tuple, Any] = {}
         shapes: dict[tuple, Any] = {}
@@ -128,9 +141,9 @@ class Motion:
                 bound = bound.weighted(weights)
             if isinstance(shape, SkinnedGeometry) and joints:
                 skeleton = shape.skeleton
-                if any(moved & set(self._line(joint)) for joint in joints):
+                if any(moved & set(self.line(joint)) for joint in joints):
                     if joints not in skeletons:
-                        local = [self._place(self._line(joint, joints), now) for joint in joints]
+                        local = [self._place(self.line(joint, joints)) for joint in joints]
                         skeletons[joints] = skeleton.posed(np.stack(local))
                     skeleton = skeletons[joints]
                 if skeleton is not shape.skeleton or bound is not shape.bound:
@@ -142,23 +155,29 @@ class Motion:
             else:
                 if bound is not shape:
                     changes[k] = {"geometry": bound}
-                if moved & set(line := self._line(index)):
-                    changes.setdefault(k, {})["to_world"] = self._place(line, now)
+                if moved & set(line := self.line(index)):
+                    changes.setdefault(k, {})["to_world"] = self._place(line)
         return changes
 
-    def _line(self, node: int, until: Sequence[int] = ()) -> list[int]:
+    def line(self, node: int, until: Sequence[int] = ()) -> list[int]:
         """A node and those above it, up to one of these."""
         line = [node]
         while (above := self.parents.get(line[-1], -1)) != -1 and above not in until:
             line.append(above)
         return line
 
-    def _place(self, line: Sequence[int], now: Mapping[int, dict[str, Any]]) -> np.ndarray:
+    def own(self, node: int) -> Any:
+        """A matrix, or translation, rotation and scale, in the pose."""
+        own = self.rest[node]
+        return (
+            {path: self.pose.get(node, {}).get(path, own[path]) for path in own}
+            if isinstance(own, dict)
+            else own
+        )
+
+    def _place(self, line: Sequence[int]) -> np.ndarray:
         place = np.eye(4)
         for node in line:
-            own = self.rest[node]
-            if isinstance(own, dict):
-                parts = own | now.get(node, {})
-                own = placement(parts["translation"], parts["rotation"], parts["scale"])
-            place = own @ place
+            own = self.own(node)
+            place = (placement(**own) if isinstance(own, dict) else own) @ place
         return place

@@ -219,12 +219,12 @@ class Scene:
             raise InputError("the scene has no clips; load_scene reads those of glTF files")
         if not isinstance(t, (int, float, np.integer, np.floating)) or not math.isfinite(t):
             raise InputError(f"the time of a clip is a finite number of seconds, not {t!r}")
-        changes = self.motion.changes(self.nodes, float(t), clip)
-        nodes = list(self.nodes)
+        motion, nodes = self.motion.posed(float(t), clip), list(self.nodes)
+        changes = motion.changes(nodes)
         for k, own in changes.items():
             parts = {"geometry": nodes[k].geometry, "to_world": nodes[k].to_world} | own
             nodes[k] = Node(parts["geometry"], nodes[k].material, parts["to_world"], nodes[k].name)
-        return self._with(nodes)
+        return Scene(nodes, self.cameras, self.lights, motion)
 
 
 def _counted(count: int, one: str) -> str:

@@ -313,6 +313,16 @@ def test_clips_move_nodes_joints_and_weights(tmp_path: Path):
         local[head, :3, :3] = Rotation.from_quat(spline(bends)).as_matrix()
         assert_allclose(moved.skeleton.local, local, atol=1e-5)
         assert_array_equal(now["right"].to_world, scene["right"].to_world)
+    # What is written plays the same, and stands in the pose.
+    saved = tmp_path / "again.glb"
+    save_scene(saved, scene.at(0.7))
+    again = load_scene(saved)
+    for now, then in ((again, scene.at(0.7)), *((again.at(t), scene.at(t)) for t in (-1.0, 1.2, 1.9, 9.0))):
+        for node in then:
+            places = [np.eye(4) if one.to_world is None else one.to_world for one in (now[node.name], node)]
+            assert_allclose(*places, atol=1e-6)
+            rows = [np.sort(one.geometry.lists()["positions"], axis=0) for one in (now[node.name], node)]
+            assert_allclose(*rows, atol=1e-5)
     for bad, text in ((lambda: scene.at(np.nan), "finite number"), (lambda: scene.at(0, "wlak"), "walk")):
         with pytest.raises(InputError, match=text):
             bad()
