@@ -20,10 +20,12 @@ STEP = 1e-30
 
 class Term(NamedTuple):
     """residual: a function of one array (E, C) for each block that returns (E, R), analytic in them. blocks: the number of an
-    unknown and the (E,) entries of it that the function reads."""
+    unknown and the (E,) entries of it that the function reads. kernel: rho and its derivative by s = |r|^2 of each edge; the
+    cost is 1/2 rho."""
 
     residual: Callable[..., np.ndarray]
     blocks: Sequence[tuple[int, np.ndarray]]
+    kernel: tuple[Callable[[np.ndarray], np.ndarray], Callable[[np.ndarray], np.ndarray]] | None = None
 
 
 class Solution(NamedTuple):
@@ -40,11 +42,14 @@ class Solution(NamedTuple):
 
 
 class SparseEnergy(Protocol):
-    """Residuals as a vector function of the unknowns, and their sparse Jacobian."""
+    """Residuals as a vector function of the unknowns, and their sparse Jacobian. weighed: the cost of residuals, and the roots of
+    their weights."""
 
     def residuals(self, x: np.ndarray) -> np.ndarray: ...
 
     def jacobian(self, x: np.ndarray) -> sparse.csr_array: ...
+
+    def weighed(self, r: np.ndarray) -> tuple[float, np.ndarray]: ...
 
 
 class Energy:
@@ -59,7 +64,21 @@ class Energy:
         return [parts[unknown][entries] for unknown, entries in term.blocks]
 
     def residuals(self, x: np.ndarray) -> np.ndarray:
-        return np.concatenate([term.residual(*self.blocks(x, term)).ravel() for term in self.terms])
+        parts = [term.residual(*self.blocks(x, term)).ravel() for term in self.terms]
+        self._counts = [part.size for part in parts]
+        return np.concatenate(parts)
+
+    def weighed(self, r: np.ndarray) -> tuple[float, np.ndarray]:
+        cost, roots, first = 0.0, np.ones_like(r), 0
+        for term, count in zip(self.terms, self._counts, strict=True):
+            own = r[first : first + count].reshape(len(term.blocks[0][1]), -1)
+            squares = np.sum(own**2, 1)
+            cost += 0.5 * float(np.sum(squares if term.kernel is None else term.kernel[0](squares)))
+            if term.kernel is not None:
+                weights = np.sqrt(term.kernel[1](squares))
+                roots[first : first + count] = np.repeat(weights, own.shape[1])
+            first += count
+        return cost, roots
 
     def jacobian(self, x: np.ndarray) -> sparse.csr_array:
         rows, columns, values, first = [], [], [], 0
@@ -97,16 +116,17 @@ def levenberg_marquardt(
     begun = time.process_time()
     x = np.concatenate([np.asarray(v, dtype=np.float64).ravel() for v in start])
     r = energy.residuals(x)
-    costs, seconds = [0.5 * float(r @ r)], [0.0]
+    cost, roots = energy.weighed(r)
+    costs, seconds = [cost], [0.0]
     radius, shrink = 1e4, 2.0
     while len(costs) <= steps and radius > 1e-32:
-        jacobian = energy.jacobian(x)
-        normal, slope = (jacobian.T @ jacobian).tocsc(), jacobian.T @ r
+        jacobian = sparse.diags_array(roots) @ energy.jacobian(x)
+        normal, slope = (jacobian.T @ jacobian).tocsc(), jacobian.T @ (roots * r)
         damping = sparse.diags_array(np.clip(normal.diagonal(), 1e-6, 1e32), format="csc")
         while radius > 1e-32:
             move = -solve(normal + damping / radius, slope)
             found = energy.residuals(x + move)
-            cost = 0.5 * float(found @ found)
+            cost, further = energy.weighed(found)
             expected = -float(slope @ move + 0.5 * move @ (normal @ move))
             ratio = (costs[-1] - cost) / expected if expected > 0 else -1.0
             if ratio > 1e-3:
@@ -117,7 +137,7 @@ def levenberg_marquardt(
         if radius <= 1e-32:
             break
         radius, shrink = min(radius / max(1 / 3, 1 - (2 * ratio - 1) ** 3), 1e16), 2.0
-        x, r = x + move, found
+        x, r, roots = x + move, found, further
         costs.append(cost)
         seconds.append(time.process_time() - begun)
         if costs[-2] - cost <= tolerance * cost:

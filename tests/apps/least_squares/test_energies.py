@@ -8,10 +8,12 @@ import cotangent_smoothing
 import embedded_deformation
 import image_warping
 import images
+import intrinsic_images
 import laplacian
 import numpy as np
 import poisson_editing
 import pytest
+import volumetric_arap
 from energies import CASES, Case, pairs
 from mesh_inputs import half_edges, load_markers, sqrt3, wedges
 from numpy.testing import assert_allclose
@@ -236,6 +238,27 @@ def order_of(name: str, residuals: list[np.ndarray]) -> list[np.ndarray]:
     there = np.arange(len(edges))[:, None] < np.diff(bumpy().neighbours()[0])
     listed = np.swapaxes(edges[:, 0], 0, 1)[there.T]
     return [fit, listed, np.concatenate(frames, -1)] if frames else [fit, listed]
+
+
+BLOCKS: dict[str, Callable[[], Problem]] = {
+    "volumetric_arap": lambda: volumetric_arap.problem(volumetric_arap.nodes(bumpy(), (2, 3, 1))),
+    "intrinsic_images": lambda: intrinsic_images.problem(np.random.default_rng(1).random((5, 6, 3))),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_costs_and_slopes_are_those_of_numpy(name: str):
+    problem = BLOCKS[name]()
+    random = np.random.default_rng(2)
+    at = {x: x.data + 0.05 * random.normal(size=x.shape) for x in problem.unknowns if x.data is not None}
+    energy, here = Energy(problem.terms, problem.start()), flat(list(at.values()))
+    residuals = energy.residuals(here)
+    cost, roots = energy.weighed(residuals)
+    total = least_squares.Energy(problem.energy).cost()
+    found, *slopes = evaluate([total, *gradient(total, list(at))], at)
+    assert found.item() == pytest.approx(cost, rel=1e-9)
+    right = energy.jacobian(here).T @ (roots**2 * residuals)
+    assert_allclose(flat(slopes), right, rtol=1e-7, atol=1e-9 * np.abs(right).max())
 
 
 def test_the_laplacian_of_the_paper():

@@ -142,6 +142,16 @@ def test_a_program_lowers_its_cost(run_script, name: str, options: str, share: f
 
 
 @pytest.mark.usefixtures("settings")
+@pytest.mark.parametrize(
+    ("name", "options"), [("intrinsic_images", "--size 24 --steps 100"), ("volumetric_arap", "--grid 2 4 2")]
+)
+def test_programs_of_opt_find_the_optimum(run_script, name: str, options: str, tmp_path: Path):
+    run_script(FOLDER / "paper" / f"{name}.py", *options.split())
+    row = json.loads((tmp_path / f"{name}.json").read_text())
+    assert abs(row["excess"]) < 1e-4 and (tmp_path / f"{name}.png").stat().st_size > 1000
+
+
+@pytest.mark.usefixtures("settings")
 def test_costs_in_the_table_are_those_of_the_references(run_script, tmp_path: Path):
     run_script(FOLDER / "compare.py", "--only", "laplacian", "cotangent_smoothing")
     rows = json.loads((tmp_path / "compare.json").read_text())
