@@ -30,9 +30,8 @@ import numpy as np
 
 from .ad.graph.types import VType
 from .errors import InputError
-from .frameworks.crossing import HOST, CudaCrossing
-from .frameworks.cuda import Cuda, CudaArray
-from .frameworks.engine import Engine, engine
+from .frameworks.crossing import HOST, Cuda, CudaArray, CudaCrossing
+from .frameworks.engine import Engine, engine, on_worker
 from .frameworks.operation import WRAP, Operation, Spec, wrapped
 from .frameworks.optional import library
 from .frameworks.raster import (
@@ -44,7 +43,6 @@ from .frameworks.raster import (
     rasterize_call,
 )
 from .frameworks.texture import MIPS, TEXTURE, mips_call, texture_call
-from .frameworks.worker import on_worker
 
 __all__ = ["antialias", "interpolate", "rasterize", "texture", "texture_mips", "wrap"]
 

@@ -29,9 +29,8 @@ from typing import Any
 
 from .ad.graph.types import VType
 from .errors import InputError
-from .frameworks.crossing import CudaCrossing, CudaView
-from .frameworks.cuda import Cuda
-from .frameworks.engine import Engine, engine
+from .frameworks.crossing import Cuda, CudaCrossing, CudaView
+from .frameworks.engine import Engine, engine, on_worker
 from .frameworks.operation import WRAP, Operation, spec_of, wrapped
 from .frameworks.optional import library
 from .frameworks.raster import (
@@ -44,7 +43,6 @@ from .frameworks.raster import (
     topology,
 )
 from .frameworks.texture import TEXTURE, mips_call, texture_call
-from .frameworks.worker import on_worker
 
 __all__ = [
     "DepthPeeler", "RasterizeCudaContext", "RasterizeGLContext", "antialias",

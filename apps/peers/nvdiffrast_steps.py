@@ -31,8 +31,7 @@ from typing import Any
 import numpy as np
 
 from dressi import IVEC3, VEC3, Device, DressiAD, Variable, adam
-from dressi.cli.bench.meshes import Model, cameras, deformed, load, textured
-from dressi.cli.bench.request import Request
+from dressi.cli.bench.request import Model, Request, cameras, deformed, load, textured
 from dressi.cli.bench.run import in_turns
 from dressi.cli.bench.work import Pictures, Trial, drawn_on, silhouette
 from dressi.errors import InputError

@@ -1,4 +1,4 @@
-"""Programs of operations on a device, one for each signature, and their gradients."""
+"""Programs of operations on a device, one for each signature, their gradients, and the thread that they run on."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import threading
 import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from queue import SimpleQueue
+from typing import Any, NamedTuple, TypeVar
 
 from ..ad import functional as F
 from ..ad.graph import Domain, Variable, domain_of
@@ -28,8 +30,7 @@ from ..vk.run.device.memory import from_planes
 from ..vk.run.execution.executor import VulkanExecutor
 from ..vk.run.execution.workspace import Workspace
 from ..vk.run.measure.calibration import model_of
-from .crossing import HOST, Crossing, CudaCrossing, TensorOf
-from .cuda import Cuda
+from .crossing import HOST, Crossing, Cuda, CudaCrossing, TensorOf
 from .operation import Layout, Operation, Parts, Spec, computed, spec_of
 
 KEPT = 64
@@ -304,3 +305,53 @@ def close_engines() -> None:
         if found.device.handle is not None:
             found.device.work.exiting = True
             found.close()
+
+
+# One thread for all calls that frameworks make on threads of their own: a Vulkan device belongs to one.
+#
+# JAX calls back from its runtime, and PyTorch runs the backward pass of tensors of CUDA on threads of theirs.
+
+Result = TypeVar("Result")
+
+
+class Worker:
+    """A thread that runs functions one after the other."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self._tasks: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
+        threading.Thread(target=self._serve, name="dressi", daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            task, future = self._tasks.get()
+            try:
+                future.set_result(task())
+            except BaseException as error:
+                future.set_exception(error)
+            del task, future  # a GPU's memory should not wait for the next task
+
+    def run(self, task: Callable[[], Result]) -> Result:
+        """What the function returns, or raises, there."""
+        future: Future[Result] = Future()
+        self._tasks.put((task, future))
+        return future.result()
+
+
+_worker: Worker | None = None
+_lock = threading.Lock()
+
+
+def on_worker(task: Callable[[], Result]) -> Result:
+    """The result of a function that runs on this process's thread for devices."""
+    global _worker
+    with _lock:
+        if _worker is None or _worker.process != os.getpid():
+            _worker = Worker()
+    return _worker.run(task)
+
+
+@atexit.register
+def _close() -> None:
+    if _worker is not None and _worker.process == os.getpid():
+        _worker.run(close_engines)

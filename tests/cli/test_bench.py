@@ -23,9 +23,8 @@ from dressi.cli.bench import cases, work
 from dressi.cli.bench import run as bench_run
 from dressi.cli.bench.cases import CASES as CASES_OF
 from dressi.cli.bench.cases import profile_counts
-from dressi.cli.bench.meshes import MESHES, cameras, deformed, load
 from dressi.cli.bench.names import CASES, PREDICTED, RIVALS
-from dressi.cli.bench.request import DEFAULTS, Request
+from dressi.cli.bench.request import DEFAULTS, MESHES, Request, cameras, deformed, load
 from dressi.cli.bench.run import WARM_UP, difference, in_turns
 from dressi.cli.bench.suite import Processor, units
 from dressi.cli.bench.work import Deodr, without_values

@@ -23,7 +23,7 @@ from dressi.vk.plan.glsl import writer
 from dressi.vk.run.execution.executor import VulkanExecutor
 from dressi.vk.run.execution.workspace import Workspace
 from dressi.vk.run.shaders import pipeline
-from dressi.vk.run.shaders.errors import Shader
+from dressi.vk.run.shaders.compilers import Shader
 from dressi.vk.run.shaders.pyglslang import compile_many
 
 

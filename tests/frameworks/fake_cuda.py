@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dressi.frameworks.cuda import MemoryHandle, SemaphoreHandle
+from dressi.frameworks.crossing import MemoryHandle, SemaphoreHandle
 from dressi.vk.run.device.device import Device
 from dressi.vk.run.device.external import device_uuid, why_not
 

@@ -10,9 +10,9 @@ from fake_cuda import Library
 
 from dressi import MAT3, VEC3, F
 from dressi.errors import DeviceError
-from dressi.frameworks import cuda, engine
-from dressi.frameworks.crossing import CudaCrossing
-from dressi.frameworks.cuda import CudaArray
+from dressi.frameworks import crossing as cuda
+from dressi.frameworks import engine
+from dressi.frameworks.crossing import CudaArray, CudaCrossing
 from dressi.frameworks.operation import wrapped
 from dressi.frameworks.raster import Antialias, Interpolate, Rasterize
 from dressi.vk.run.device import external, transfer

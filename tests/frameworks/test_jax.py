@@ -12,9 +12,9 @@ from clip_scenes import octahedron, perspective
 from fake_cuda import Library
 
 from dressi import Device, F, InputError
-from dressi.frameworks import cuda, raster
-from dressi.frameworks.engine import close_engines
-from dressi.frameworks.worker import on_worker
+from dressi.frameworks import crossing as cuda
+from dressi.frameworks import raster
+from dressi.frameworks.engine import close_engines, on_worker
 
 jax = pytest.importorskip("jax", reason="JAX is not installed: pip install 'dressi[jax]'")
 jnp = jax.numpy

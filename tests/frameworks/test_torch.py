@@ -11,9 +11,8 @@ from clip_scenes import octahedron, perspective
 from fake_cuda import Library
 
 from dressi import F, InputError
-from dressi.frameworks import cuda
-from dressi.frameworks.engine import close_engines
-from dressi.frameworks.worker import on_worker
+from dressi.frameworks import crossing as cuda
+from dressi.frameworks.engine import close_engines, on_worker
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'dressi[torch]'")
 dr = importlib.import_module("dressi.torch")

@@ -23,9 +23,16 @@ from ..transform.rewrite import substitute
 from ..transform.simplify import simplify
 from .energy import Energy
 from .linear import direct
-from .linear.bounded import BoundedGradient, face_states, least
 from .linear.coarse import OPEN, SHORT, Coarse
-from .linear.conjugate_gradient import SOLVING, ConjugateGradient, Normal, states
+from .linear.conjugate_gradient import (
+    SOLVING,
+    BoundedGradient,
+    ConjugateGradient,
+    Normal,
+    face_states,
+    least,
+    states,
+)
 from .linear.diagonal import diagonal
 from .linear.preconditioner import Multilevel, Plain, Preconditioner, Values
 from .linear.vectors import EACH, WHOLE, Jacobian, Updates, dot, numbers_of, quotient, scalar, set_flag

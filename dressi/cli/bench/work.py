@@ -41,8 +41,7 @@ from ...vk.plan.core.options import DEFAULT, PlanOptions
 from ...vk.plan.execution.plan import Plan
 from ...vk.plan.model.device import DeviceModel
 from ...vk.planning import PlanningEngine
-from .meshes import Model, cameras, deformed, textured
-from .request import Request
+from .request import Model, Request, cameras, deformed, textured
 from .stencils import RATE, Training
 
 SHAPE_RATE = (0.01, 0.0005)

@@ -11,8 +11,7 @@ import json
 import sys
 from dataclasses import replace
 
-from dressi.cli.bench.meshes import load
-from dressi.cli.bench.request import Request
+from dressi.cli.bench.request import Request, load
 from dressi.cli.bench.work import Work, joint, pixels, silhouette, texture, without_values
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan

@@ -20,7 +20,7 @@ from ...plan.glsl.shaders import Resource, fetched_at
 from ..device.commands import Commands
 from ..device.device import Device
 from ..device.memory import DeviceBuffer, DeviceImage
-from ..shaders.errors import Shader
+from ..shaders.compilers import Shader
 from ..shaders.pipeline import PipelineCache, PipelineMaker
 
 WORDS = 4  # of the counts of one draw; a dispatch needs three of them

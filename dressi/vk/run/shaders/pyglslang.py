@@ -28,10 +28,10 @@ from dressi.vk.run.shaders.compilers import (
     Compiler,
     CompilerProgram,
     GlslangLibrary,
+    Shader,
     ShadercLibrary,
     identity_of,
 )
-from dressi.vk.run.shaders.errors import Shader
 
 _STAGES = ("vertex", "fragment", "compute")
 _MAGIC = (0x07230203).to_bytes(4, "little")

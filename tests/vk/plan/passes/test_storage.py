@@ -12,7 +12,7 @@ from dressi import FLOAT, INT, MAT3, VEC2, VEC3, VEC4, F, PlanError, Variable, g
 from dressi.ad.graph.evaluation import NumpyExecutor, evaluate
 from dressi.ad.graph.program import Program
 from dressi.ad.transform.simplify import simplify
-from dressi.cli.bench.meshes import load
+from dressi.cli.bench.request import load
 from dressi.cli.bench.work import Trial, Work, drawn_on, silhouette, texture
 from dressi.config import config, shader_text
 from dressi.vk.plan.compiler import build_plan
