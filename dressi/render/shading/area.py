@@ -23,6 +23,7 @@ from ...errors import InputError
 from .bsdf.albedo import looked_up
 from .bsdf.microfacet import DIELECTRIC, alpha_of, axes, ggx, passed, schlick, seen_from_above, smith
 from .lights import Fragment, LightSource
+from .shadows import Occluders, PlacedMap, Shadow
 
 LEAST_COSINE = 0.01
 """The smallest cosine to the eye in the table."""
@@ -67,8 +68,16 @@ class RectangleLight(LightSource):
     """A number, (3,), FLOAT or VEC3: linear. A white matt surface all around which it stands has this colour."""
     two_sided: bool = False
     """Whether it shines from its back, too."""
+    shadow: Shadow | None = None
+    """How the mesh hides the light from itself; None: not at all. Not with ``two_sided``."""
+    samples: int = 16
+    """How many places of the rectangle have a shadow map, 1 to 64."""
 
     def prepared(self) -> RectangleLight:
+        if not isinstance(self.samples, int) or not 1 <= self.samples <= 64:
+            raise InputError(f"samples of a RectangleLight are a whole number from 1 to 64, not {self.samples!r}")
+        if self.two_sided and self.shadow is not None:
+            raise InputError("a RectangleLight with two sides has no shadows; give two of one side each")
         sides = [x.data if isinstance(x, Variable) else x for x in (self.across, self.up)]
         if all(x is not None for x in sides):
             a, b = (np.asarray(x, np.float64) for x in sides)
@@ -86,7 +95,28 @@ class RectangleLight(LightSource):
     def reflected(self, at: Fragment) -> Variable:
         panel = Panel.of(self, at)
         light = at.surface.environment(at.frame, panel).total
+        if self.shadow is not None and at.occluders is not None:
+            light = light * self._visible(self.shadow, at.occluders, at)
         return light if self.two_sided else light * panel.front
+
+    def _visible(self, shadow: Shadow, occluders: Occluders, at: Fragment) -> Variable:
+        """FLOAT in [0, 1]: the share of what a matt surface gets that arrives (Heitz, Hill and McGuire 2018,
+        "Combining Analytic Direct Illumination and Stochastic Shadows")."""
+        number = np.arange(self.samples)
+        # All differ along both sides, so that an edge along one passes them one by one.
+        places = np.stack([number, np.argsort(number * 0.6180339887 % 1.0)], 1) * (2.0 / self.samples)
+        centre, across, up = (as_variable(x) for x in (self.position, self.across, self.up))
+        axis = F.normalize(F.cross(across, up))
+        total = weights = F.constant(0.0)
+        for s, t in (places + (1.0 / self.samples - 1.0)).tolist():
+            place = centre + across * s + up * t
+            away = place - at.point
+            squared = F.maximum(F.dot(away, away), 1e-12)
+            facing = F.maximum(F.dot(at.normal, away), 0.0) * F.maximum(-F.dot(axis, away), 0.0)
+            weight = facing / F.square(squared)
+            total = total + weight * PlacedMap.of(shadow, occluders, place, axis).lit(at.point, at.normal)
+            weights = weights + weight
+        return total / F.maximum(weights, 1e-12)
 
 
 @dataclass(frozen=True, eq=False)

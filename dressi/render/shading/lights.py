@@ -21,7 +21,7 @@ from ...ad.ops.pixel.constant import Like
 from ...errors import InputError
 from ..surface.screen import covered
 from .bsdf import Bsdf, Frame
-from .shadows import Occluders, Shadow, light_arriving
+from .shadows import STEEPEST, Occluders, PlacedMap, Shadow, light_arriving
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,11 +177,17 @@ class PointLight(DirectLight):
     """(3,), (N, 3) or VEC3: in the world."""
     intensity: Like = math.pi
     """A number, (3,), FLOAT or VEC3: irradiance on a plane that faces the light at distance 1, linear."""
+    shadow: Shadow | None = None
+    """How the mesh hides the light from itself, by six maps; None: not at all."""
 
     def arriving(self, at: Fragment) -> Arriving:
-        away = as_variable(self.position) - at.point
+        position = as_variable(self.position)
+        away = position - at.point
         squared = F.maximum(F.dot(away, away), 1e-12)
-        return Arriving(away / F.sqrt(squared), as_variable(self.intensity) / squared)
+        visible = None
+        if self.shadow is not None and at.occluders is not None:
+            visible = PlacedMap.of(self.shadow, at.occluders, position, None).lit(at.point, at.normal)
+        return Arriving(away / F.sqrt(squared), as_variable(self.intensity) / squared, visible)
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,12 +212,28 @@ class SpotLight(DirectLight):
     """A number or FLOAT: radians from the axis within which the light is full."""
     outer: Like = math.pi / 4
     """A number or FLOAT: radians from the axis from which on there is none."""
+    shadow: Shadow | None = None
+    """How the mesh hides the light from itself, by one map; None: not at all."""
+
+    def prepared(self) -> SpotLight:
+        outer = self.outer.data if isinstance(self.outer, Variable) else self.outer
+        if self.shadow is not None and outer is not None and np.max(outer) > math.atan(STEEPEST):
+            raise InputError(
+                f"a SpotLight with a shadow has an outer angle of at most 1.39 (80 degrees), not {np.max(outer):.4g};"
+                " give a smaller one, or an IesLight"
+            )
+        return self
 
     def arriving(self, at: Fragment) -> Arriving:
         found = PointLight(self.position, self.intensity).arriving(at)
-        cosine = -F.dot(F.normalize(as_variable(self.direction)), found.to_light)
+        axis = F.normalize(as_variable(self.direction))
+        cosine = -F.dot(axis, found.to_light)
         edge, full = F.cos(as_variable(self.outer)), F.cos(as_variable(self.inner))
         share = F.clamp((cosine - edge) / F.maximum(full - edge, 1e-3), 0.0, 1.0)
+        if self.shadow is not None and at.occluders is not None:
+            tangent = F.sqrt(F.maximum(1.0 / F.square(F.maximum(edge, 0.1)) - 1.0, 0.0))
+            seen = PlacedMap.of(self.shadow, at.occluders, as_variable(self.position), axis, tangent)
+            return found._replace(visible=share * share * seen.lit(at.point, at.normal))
         return found._replace(visible=share * share)
 
 
@@ -240,6 +262,8 @@ class IesLight(DirectLight):
     """(3,), (N, 3) or VEC3: across the axis, at the horizontal angle 0; not parallel to it."""
     intensity: Like = 1.0
     """A number, (3,), FLOAT or VEC3: irradiance at distance 1 where the profile is 1, linear."""
+    shadow: Shadow | None = None
+    """How the mesh hides the light from itself, by six maps; None: not at all."""
 
     def prepared(self) -> IesLight:
         if isinstance(self.profile, Variable):
@@ -254,7 +278,7 @@ class IesLight(DirectLight):
         return replace(self, profile=np.repeat(values[..., None], 3, axis=2) if values.ndim == 2 else values)
 
     def arriving(self, at: Fragment) -> Arriving:
-        found = PointLight(self.position, self.intensity).arriving(at)
+        found = PointLight(self.position, self.intensity, self.shadow).arriving(at)
         axis = F.normalize(as_variable(self.direction))
         side = as_variable(self.side)
         side = F.normalize(side - axis * F.dot(side, axis))

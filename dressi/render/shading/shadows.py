@@ -8,8 +8,12 @@ from functools import reduce
 from itertools import product, starmap
 from operator import add
 
+import numpy as np
+
 from ...ad import functional as F
-from ...ad.graph import Variable
+from ...ad.graph import Variable, as_variable
+from ...ad.graph.types import VEC3
+from ...ad.ops.pixel.constant import Like
 from ...errors import InputError
 from ..layers.moments import absorbance, mean, powers, share_before
 from ..surface.screen import DrawnMesh, Surface, barycentric, corners, covered, interpolate, rasterize_hard
@@ -102,6 +106,13 @@ class Occluders:
     """What strands let through."""
 
 
+def bounds(occluders: Occluders) -> tuple[Variable, Variable]:
+    """VEC3: the lowest and the highest corner of the bounding box of the faces. No derivative."""
+    seen = [F.lookup(occluders.position, F.component(occluders.faces, i)) for i in range(3)]
+    low = F.stop_gradient(F.minimum(F.minimum(F.min(seen[0]), F.min(seen[1])), F.min(seen[2])))
+    return low, F.stop_gradient(F.maximum(F.maximum(F.max(seen[0]), F.max(seen[1])), F.max(seen[2])))
+
+
 @dataclass(frozen=True)
 class Shadow:
     """How the shadow map of a light is made. Raises InputError.
@@ -165,9 +176,7 @@ class ShadowMap:
     @classmethod
     def of(cls, shadow: Shadow, occluders: Occluders, towards: Variable) -> ShadowMap:
         """towards: unit VEC3, the direction to the light."""
-        seen = [F.lookup(occluders.position, F.component(occluders.faces, i)) for i in range(3)]
-        low = F.stop_gradient(F.minimum(F.minimum(F.min(seen[0]), F.min(seen[1])), F.min(seen[2])))
-        high = F.stop_gradient(F.maximum(F.maximum(F.max(seen[0]), F.max(seen[1])), F.max(seen[2])))
+        low, high = bounds(occluders)
         centre, radius = (low + high) * 0.5, F.length(high - low) * 0.5
         radius = F.maximum(radius * (1.0 + 4.0 / shadow.size), 1e-20)
         frame = light_frame(towards)
@@ -201,15 +210,134 @@ class ShadowMap:
         local = self.frame @ (point + normal * slack - self.centre)
         # What casts the shadow stays in its texels when the light turns: half a motion is worse than none.
         across = F.stop_gradient(self.frame) @ (point + F.stop_gradient(normal) * slack - self.centre)
-        place = (across.xy / self.radius * 0.5 + 0.5) * float(count) - 0.5 * width
-        first = F.floor(F.stop_gradient(place))
-        part = place - first
-        # A box of ``width`` texels covers the first and the last of width + 1 in part.
-        weights = [1.0 - part, *[F.constant((1.0, 1.0))] * (width - 1), part]
+        place = across.xy / self.radius * 0.5 + 0.5
 
-        def free(j: int, i: int) -> Variable:
-            uv = (first + (i + 0.5, j + 0.5)) * (1.0 / count)
+        def free(uv: Variable) -> Variable:
             height = F.sample(self.height, uv, "nearest", "clamp", tolerance=0.0)
-            return F.clamp(1.0 + (local.z - height) / slack, 0.0, 1.0) * (weights[i].x * weights[j].y)
+            return 1.0 + (local.z - height) / slack
 
-        return reduce(add, starmap(free, product(range(width + 1), repeat=2))) * (1.0 / width**2)
+        return filtered(place * float(count), width, lambda at: free(at * (1.0 / count)))
+
+
+def filtered(place: Variable, width: int, free: Callable[[Variable], Variable]) -> Variable:
+    """FLOAT in [0, 1]: the mean of ``free``, clamped, in a box of ``width`` texels around a place.
+
+    place: VEC2, in texels.  free: from the centre of a texel to how far it is lit. Differentiable in the place
+    by the box, and in what ``free`` gives."""
+    corner = place - 0.5 * width
+    first = F.floor(F.stop_gradient(corner))
+    part = corner - first
+    # The box covers the first and the last of width + 1 texels in part.
+    weights = [1.0 - part, *[F.constant((1.0, 1.0))] * (width - 1), part]
+
+    def weighted(j: int, i: int) -> Variable:
+        return F.clamp(free(first + (i + 0.5, j + 0.5)), 0.0, 1.0) * (weights[i].x * weights[j].y)
+
+    return reduce(add, starmap(weighted, product(range(width + 1), repeat=2))) * (1.0 / width**2)
+
+
+# Shadows of light from a place: the same, of depths along an axis, by one map or by the six of a cube. Those of
+# area lights are means over places.
+
+STEEPEST = 5.67
+"""The largest tangent of a map from its axis: 80 degrees."""
+NEAREST = 1e-3
+"""Of what the light is from the farthest corner of the mesh: what is nearer to it hides nothing."""
+_SIX = np.array([[axis * sign for axis in np.roll(np.eye(3), k, 0)] for k in range(3) for sign in (1, -1)])
+"""The frames of a cube, right, down and forward."""
+_BOX = np.stack(np.meshgrid(*[[0.0, 1.0]] * 3), -1).reshape(1, 8, 3)
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedMap:
+    """The depths of the opaque faces of a mesh from a place, along an axis or along all of the world.
+
+    Transparent surfaces and strands hide nothing. Derivatives are those of ``ShadowMap``."""
+
+    shadow: Shadow
+    place: Variable
+    """VEC3: of the light."""
+    frame: Variable | None
+    """MAT3: from the world to right, down and forward; None for a cube."""
+    middle: Like
+    half: Like
+    """VEC2 or numbers: the middle and half the width of the map, as tangents."""
+    depth: Variable
+    """FLOAT, size x size, or size x 6 size: of what the light meets first, along its axis."""
+
+    @classmethod
+    def of(
+        cls, shadow: Shadow, occluders: Occluders, place: Variable, axis: Variable | None, tangent: Like = STEEPEST
+    ) -> PlacedMap:
+        """axis: unit VEC3, in which the light shines; None: everywhere.  tangent: FLOAT, how far from it."""
+        low, high = bounds(occluders)
+        corners = F.stop_gradient(low + F.hadamard(high - low, Variable.of(_BOX, VEC3)) - place)
+        far = F.sqrt(F.maximum(F.max(F.dot(corners, corners)), 1e-30)) * 1.01
+        if axis is None:
+            # Boxes of the filter around points near an edge of the cube stay within the map.
+            margin = 2.0 * (shadow.softness + shadow.bias) / shadow.size
+            middle, half = (0.0, 0.0), (1.0 + margin, 1.0 + margin)
+            frames = [F.transpose(F.mat3(*(F.constant(tuple(row)) for row in six))) for six in _SIX.tolist()]
+            drawn = [cls._drawn(shadow, occluders, place, frame, (middle, half), far) for frame in frames]
+            size = shadow.size
+            strips = [F.pad(x, 0, k * size, 0, (5 - k) * size) for k, x in enumerate(drawn)]
+            return cls(shadow, place, None, middle, half, reduce(add, strips))
+        frame = light_frame(axis)
+        local = F.stop_gradient(frame) @ corners
+        widest = F.minimum(F.stop_gradient(as_variable(tangent)), STEEPEST)
+        ahead = F.greater(local.z, NEAREST * far)
+        seen = local.xy / F.select(ahead, local.z, 1.0)
+        low = F.maximum(F.min(F.select(ahead, seen, F.vec2(-STEEPEST, -STEEPEST))), -widest)
+        high = F.minimum(F.max(F.select(ahead, seen, F.vec2(STEEPEST, STEEPEST))), widest)
+        middle = (low + high) * 0.5
+        half = F.maximum((high - low) * (0.5 + 4.0 / shadow.size), 1e-6)
+        return cls(shadow, place, frame, middle, half, cls._drawn(shadow, occluders, place, frame, (middle, half), far))
+
+    @staticmethod
+    def _drawn(
+        shadow: Shadow, occluders: Occluders, place: Variable, frame: Variable, window: tuple[Like, Like], far: Variable
+    ) -> Variable:
+        size = (shadow.size, shadow.size)
+        count = occluders.face_count if occluders.opaque_faces is None else occluders.opaque_faces
+        if not count:
+            return F.expand(far * FARTHEST, size=size)
+        local = frame @ (occluders.position - place)
+        z, near = F.component(local, 2), far * NEAREST
+        across = F.hadamard(local.xy - as_variable(window[0]) * z, 1.0 / as_variable(window[1]))
+        clip = F.vec4(across, (z - near) * (1.0 / (1.0 - NEAREST)), z)
+        face = rasterize_hard(clip, occluders.faces, size=size, face_count=count)
+        depth = interpolate(z, corners(face, occluders.faces), barycentric(clip, corners(face, occluders.faces), size))
+        return F.select(covered(face), depth, far * FARTHEST)
+
+    def lit(self, point: Variable, normal: Variable) -> Variable:
+        """FLOAT in [0, 1]: how much of the light arrives; 1 outside of the map. point, normal: VEC3, unit
+        normal."""
+        count, width = self.shadow.size, self.shadow.softness
+        texel = as_variable(self.half) * (2.0 / count)
+        away = point - self.place
+        if self.frame is None:
+            number = F.cube_face(F.stop_gradient(away))
+            rows = [F.lookup(Variable.of(_SIX[None, :, k], VEC3), number) for k in range(3)]
+            first = F.to_float(number) * float(count)
+        else:
+            rows = [F.column(F.transpose(self.frame), k) for k in range(3)]
+            first = F.constant(0.0)
+        held = [F.stop_gradient(row) for row in rows]
+        slack = F.maximum(F.abs(F.dot(rows[2], away)), 1e-20) * F.maximum(texel.x, texel.y) * self.shadow.bias
+        depth = F.dot(rows[2], away + normal * slack)
+        # As in ``ShadowMap``: what casts the shadow stays in its texels when the light moves.
+        held_away = point - F.stop_gradient(self.place) + F.stop_gradient(normal * slack)
+        x, y, z = (F.dot(row, held_away) for row in held)
+        ahead = F.greater(z, 1e-20)
+        tangent = F.vec2(x, y) / F.select(ahead, z, 1.0)
+        place = F.hadamard(tangent - self.middle, 0.5 / as_variable(self.half)) + 0.5
+        edge = F.maximum(F.abs(place.x - 0.5), F.abs(place.y - 0.5))
+        inside = F.logical_and(ahead, F.less(edge, 0.5))
+        place = F.clamp(place, 0.0, 1.0) * float(count)
+
+        def free(at: Variable) -> Variable:
+            at = F.clamp(at, 0.5, count - 0.5)
+            index = F.ivec2(F.to_int(at.x), F.to_int(at.y + first))
+            return 1.0 + (F.lookup(self.depth, index) - depth) / slack
+
+        return F.select(inside, filtered(place, width, free), 1.0)
