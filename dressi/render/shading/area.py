@@ -17,7 +17,7 @@ import numpy as np
 
 from ...ad import functional as F
 from ...ad.graph import Variable, as_variable
-from ...ad.graph.types import VEC2, VEC3, VEC4
+from ...ad.graph.types import FLOAT, VEC2, VEC3, VEC4
 from ...ad.ops.pixel.constant import Like
 from ...errors import InputError
 from .bsdf.albedo import looked_up
@@ -40,7 +40,7 @@ Edges = Sequence[tuple[Variable, Variable]]
 
 @dataclass(frozen=True, eq=False)
 class RectangleLight(LightSource):
-    """A rectangle that shines evenly from its front, on any surface. It casts no shadows.
+    """A rectangle that shines evenly from its front, on any surface.
 
     Diffuse light is exact for Lambert's law; that of a glTF dielectric takes off what is mirrored in the
     mean direction. Lobes of GGX are linearly transformed cosines, and from roughness 0.2 on the rest is a sum
@@ -48,6 +48,10 @@ class RectangleLight(LightSource):
     roughness 0.1), and by up to 3 % near the rectangle. Surfaces of one's own sum over 64 directions.
     Differentiable in all fields and in what is lit. The rectangle itself is not drawn. Raises InputError for
     a rectangle without area.
+
+    ``shadow`` softens by samples: the visible share of what a matt surface gets, by a map at each of
+    ``samples`` places, times the light without shadows. So highlights in a penumbra are approximate. What
+    lies more than 80 degrees from the axis has no shadow. Derivatives are those of ``Shadow``.
 
     >>> RectangleLight((0, 2, 0), (1, 0, 0), (0, 0, 1), radiance=5.0).two_sided
     False
@@ -75,7 +79,9 @@ class RectangleLight(LightSource):
 
     def prepared(self) -> RectangleLight:
         if not isinstance(self.samples, int) or not 1 <= self.samples <= 64:
-            raise InputError(f"samples of a RectangleLight are a whole number from 1 to 64, not {self.samples!r}")
+            raise InputError(
+                f"samples of a RectangleLight are a whole number from 1 to 64, not {self.samples!r}"
+            )
         if self.two_sided and self.shadow is not None:
             raise InputError("a RectangleLight with two sides has no shadows; give two of one side each")
         sides = [x.data if isinstance(x, Variable) else x for x in (self.across, self.up)]
@@ -107,15 +113,19 @@ class RectangleLight(LightSource):
         places = np.stack([number, np.argsort(number * 0.6180339887 % 1.0)], 1) * (2.0 / self.samples)
         centre, across, up = (as_variable(x) for x in (self.position, self.across, self.up))
         axis = F.normalize(F.cross(across, up))
+        # One draw of all maps, as tiles, unless the picture has tiles of its own.
+        together = max(x.batch for x in (centre, across, up, at.point, occluders.position)) == 1
         total = weights = F.constant(0.0)
-        for s, t in (places + (1.0 / self.samples - 1.0)).tolist():
+        for some in np.split(places + (1.0 / self.samples - 1.0), 1 if together else self.samples):
+            s, t = (Variable.of(some[:, None, None, k], FLOAT, batched=True) for k in (0, 1))
             place = centre + across * s + up * t
             away = place - at.point
             squared = F.maximum(F.dot(away, away), 1e-12)
             facing = F.maximum(F.dot(at.normal, away), 0.0) * F.maximum(-F.dot(axis, away), 0.0)
             weight = facing / F.square(squared)
-            total = total + weight * PlacedMap.of(shadow, occluders, place, axis).lit(at.point, at.normal)
-            weights = weights + weight
+            lit = weight * PlacedMap.of(shadow, occluders, place, axis).lit(at.point, at.normal)
+            total = total + (F.sum(lit, "n") if together else lit)
+            weights = weights + (F.sum(weight, "n") if together else weight)
         return total / F.maximum(weights, 1e-12)
 
 

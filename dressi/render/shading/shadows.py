@@ -122,11 +122,14 @@ class Shadow:
     compared, and over what depth the comparison goes from lit to dark. More than half of the softness keeps
     stripes away from lit surfaces; larger values take shadows away near what casts them.
 
-    Transparent surfaces let light through (``DeepOpacity``), differentiable in their transmittance.
+    Transparent surfaces let parallel light through (``DeepOpacity``), differentiable in their transmittance;
+    to other lights they, and strands, are not there. A ``PointLight`` and an ``IesLight`` have six maps, a
+    ``SpotLight`` one, and a ``RectangleLight`` one at each of its ``samples``, whose mean is the penumbra:
+    texels grow with the distance from the light.
 
-    Differentiable in the point that the shadow falls on, and in the direction of the light and the positions
-    through the depths that are compared. Which face the light sees at a texel has no derivative, so neither
-    has the border of a shadow by what casts it and by the direction. Constants, too, are the frame of the
+    Differentiable in the point that the shadow falls on, and in the direction or place of the light and the
+    positions through the depths that are compared. Which face the light sees at a texel has no derivative, so neither
+    has the border of a shadow by what casts it and by the light. Constants, too, are the frame of the
     map, which follows the bounding box of the mesh, and in which texels a point moved along its normal lies.
 
     >>> Shadow(512).softness
@@ -267,12 +270,17 @@ class PlacedMap:
 
     @classmethod
     def of(
-        cls, shadow: Shadow, occluders: Occluders, place: Variable, axis: Variable | None, tangent: Like = STEEPEST
+        cls,
+        shadow: Shadow,
+        occluders: Occluders,
+        place: Variable,
+        axis: Variable | None,
+        tangent: Like = STEEPEST,
     ) -> PlacedMap:
         """axis: unit VEC3, in which the light shines; None: everywhere.  tangent: FLOAT, how far from it."""
         low, high = bounds(occluders)
         corners = F.stop_gradient(low + F.hadamard(high - low, Variable.of(_BOX, VEC3)) - place)
-        far = F.sqrt(F.maximum(F.max(F.dot(corners, corners)), 1e-30)) * 1.01
+        far = F.sqrt(F.maximum(F.max(F.dot(corners, corners), "xy"), 1e-30)) * 1.01
         if axis is None:
             # Boxes of the filter around points near an edge of the cube stay within the map.
             margin = 2.0 * (shadow.softness + shadow.bias) / shadow.size
@@ -287,15 +295,27 @@ class PlacedMap:
         widest = F.minimum(F.stop_gradient(as_variable(tangent)), STEEPEST)
         ahead = F.greater(local.z, NEAREST * far)
         seen = local.xy / F.select(ahead, local.z, 1.0)
-        low = F.maximum(F.min(F.select(ahead, seen, F.vec2(-STEEPEST, -STEEPEST))), -widest)
-        high = F.minimum(F.max(F.select(ahead, seen, F.vec2(STEEPEST, STEEPEST))), widest)
+        low = F.maximum(F.min(F.select(ahead, seen, F.vec2(-STEEPEST, -STEEPEST)), "xy"), -widest)
+        high = F.minimum(F.max(F.select(ahead, seen, F.vec2(STEEPEST, STEEPEST)), "xy"), widest)
         middle = (low + high) * 0.5
         half = F.maximum((high - low) * (0.5 + 4.0 / shadow.size), 1e-6)
-        return cls(shadow, place, frame, middle, half, cls._drawn(shadow, occluders, place, frame, (middle, half), far))
+        return cls(
+            shadow,
+            place,
+            frame,
+            middle,
+            half,
+            cls._drawn(shadow, occluders, place, frame, (middle, half), far),
+        )
 
     @staticmethod
     def _drawn(
-        shadow: Shadow, occluders: Occluders, place: Variable, frame: Variable, window: tuple[Like, Like], far: Variable
+        shadow: Shadow,
+        occluders: Occluders,
+        place: Variable,
+        frame: Variable,
+        window: tuple[Like, Like],
+        far: Variable,
     ) -> Variable:
         size = (shadow.size, shadow.size)
         count = occluders.face_count if occluders.opaque_faces is None else occluders.opaque_faces
@@ -306,7 +326,9 @@ class PlacedMap:
         across = F.hadamard(local.xy - as_variable(window[0]) * z, 1.0 / as_variable(window[1]))
         clip = F.vec4(across, (z - near) * (1.0 / (1.0 - NEAREST)), z)
         face = rasterize_hard(clip, occluders.faces, size=size, face_count=count)
-        depth = interpolate(z, corners(face, occluders.faces), barycentric(clip, corners(face, occluders.faces), size))
+        depth = interpolate(
+            z, corners(face, occluders.faces), barycentric(clip, corners(face, occluders.faces), size)
+        )
         return F.select(covered(face), depth, far * FARTHEST)
 
     def lit(self, point: Variable, normal: Variable) -> Variable:
