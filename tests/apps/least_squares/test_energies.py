@@ -12,6 +12,7 @@ import intrinsic_images
 import laplacian
 import numpy as np
 import poisson_editing
+import products
 import pytest
 import volumetric_arap
 from energies import CASES, Case, pairs
@@ -259,6 +260,16 @@ def test_costs_and_slopes_are_those_of_numpy(name: str):
     assert found.item() == pytest.approx(cost, rel=1e-9)
     right = energy.jacobian(here).T @ (roots**2 * residuals)
     assert_allclose(flat(slopes), right, rtol=1e-7, atol=1e-9 * np.abs(right).max())
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_one_sweep_multiplies_like_two(name: str):
+    problem = BLOCKS[name]()
+    energy = [getattr(r, "residual", r) for r in problem.energy]
+    p, jacobian = products.directions(problem), least_squares.Jacobian(energy, problem.unknowns)
+    one = evaluate(products.one_sweep(energy, problem.unknowns, p))
+    for a, b in zip(one, evaluate(jacobian.reverse(jacobian.forward(p))), strict=True):
+        assert_allclose(a, b, rtol=1e-6, atol=1e-6 * np.abs(b).max())
 
 
 def test_the_laplacian_of_the_paper():
