@@ -19,7 +19,8 @@ from reference import depth_pictures, photographed, views_of_bowl
 from dressi import Device
 from dressi.cli.core.interrupt import Stop
 from dressi.cli.fitting.request import GROUPS, OPTIONS, Request
-from dressi.cli.fitting.run import Bar, FitWindow, disagreement, fine_offer
+from dressi.cli.fitting.run import Bar, disagreement, fine_offer
+from dressi.cli.fitting.window import FitWindow
 from dressi.render import Cameras, Material, chamfer, load_mesh, primitives, ring, save_mesh
 from dressi.render.fit import Progress, shape_rounds
 from dressi.render.io import encode_png

@@ -34,6 +34,7 @@ EXTRAS = {
     "photos": "`dressi fit --cameras auto`, and HEIC pictures",
     "qt": "windows in Qt programs",
     "ray": "`dressi fit --many --ray`",
+    "rerun": "`dressi fit --rerun`",
     "torch": "dressi.torch",
     "viewer": "windows",
 }

@@ -139,6 +139,14 @@ class Request:
         whole=True,
         effect=False,
     )
+    rerun: str | None = option(
+        None,
+        "Record the fit for rerun (losses, quality, pictures now and then, the mesh): a file .rrd, the address of a viewer"
+        " such as rerun+http://127.0.0.1:9876/proxy, or spawn, which opens one.",
+        COMMAND,
+        whole=True,
+        effect=False,
+    )
     plan: bool = option(
         False,
         "Print the plan of every round and do nothing else; works without a driver.",
@@ -245,6 +253,8 @@ def check_options(request: Request) -> None:
         )
     if request.light is not None and request.optimize is None:
         raise InputError("--light belongs to --optimize; give both, or neither")
+    if request.rerun is not None and request.view:
+        raise InputError("--rerun and --view each show the fit; give one of them")
     if request.json and not request.plan:
         raise InputError("--json belongs to --plan; give both, or find the numbers of a fit in report.json")
 

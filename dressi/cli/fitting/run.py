@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 import warnings
 from collections.abc import Sequence
@@ -39,6 +38,7 @@ from ..core.sizes import check_size, parse_size
 from ..core.terminal import say
 from .photographs import read_photographs
 from .request import FINE, USUAL, Request, check_options
+from .window import shown_by
 
 
 def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) -> int:
@@ -64,7 +64,7 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
     if request.plan:
         _print_plan(request, source, options, init, material)
         return 0
-    window = FitWindow(f"{request.out.name} - dressi fit") if request.view else NoWindow()
+    window = shown_by(request)
     with Device.open(request.device) as device, window:
         check_size(options.size, options.texels, device.limits.max_image_dimension)
 
@@ -240,75 +240,6 @@ def material_request(
     shown = given or Environment(studio(), lobes=1)
     start = HarmonicsLight() if given is None and "light" in parts else shown
     return MaterialRequest(material, shown, start)
-
-
-# The window of `dressi fit --view`, and what stands for it without one.
-
-
-class NoWindow:
-    """A fit that nobody watches."""
-
-    def run(self, job: FitJob, **how: Any) -> FitResult:
-        """The result of the job. how: arguments of ``FitJob.run``."""
-        return job.run(**how)
-
-    def say(self, text: str, device: Device) -> None:
-        """Something is done for which there is no picture."""
-        say(text)
-
-    def stay(self, mesh: Mesh, device: Device) -> None:
-        """After the results were written."""
-
-    def __enter__(self) -> NoWindow:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
-class FitWindow(NoWindow):
-    """A window on the fit. Closing it stops the fit, which can be resumed. A finished fit stays in it until
-    it is closed where a person sits at the terminal; a run of a script ends. Raises InputError where no
-    window can be opened."""
-
-    def __init__(self, title: str):
-        from ...viewer import open_canvas
-
-        self.canvas = open_canvas("glfw", (1100, 760), title)
-
-    def run(self, job: FitJob, **how: Any) -> FitResult:
-        from ...viewer import FitSession, Viewer
-
-        session = FitSession(job, folder=job.folder, **how)
-        try:
-            Viewer(session, self.canvas).run(stay=False)
-        except BaseException:
-            # The window or its surface is lost: the steps so far are kept.
-            with suppress(DressiError):
-                session.stop()
-            raise
-        return session.result()
-
-    def say(self, text: str, device: Device) -> None:
-        from ...viewer.viewer import show_notice
-
-        super().say(text, device)
-        if not self.canvas.closed:
-            with DressiAD(device) as engine:
-                show_notice(self.canvas, engine, text)
-
-    def stay(self, mesh: Mesh, device: Device) -> None:
-        from ...viewer import MeshSession, Viewer
-
-        if self.canvas.closed or not sys.stdin or not sys.stdin.isatty():
-            return
-        with DressiAD(device) as engine:
-            viewer = Viewer(MeshSession(mesh, engine, "the result"), self.canvas)
-            viewer.choose("textured")
-            viewer.run()
-
-    def __exit__(self, *_: object) -> None:
-        self.canvas.close()
 
 
 # What `dressi fit` shows: a progress bar on stderr, the figures of the report on stdout.

@@ -169,8 +169,8 @@ def run_many(path: Path, defaults: Request) -> int:
     """
     if defaults.plan or defaults.json:
         raise InputError("--plan and --json are for one object; leave out --many, or them")
-    if defaults.view:
-        raise InputError("--view shows one fit; leave out --many, or it")
+    if defaults.view or defaults.rerun is not None:
+        raise InputError("--view and --rerun show one fit; leave out --many, or them")
     workers = defaults.workers
     devices = [name.strip() for name in defaults.device.split(",")] if defaults.device else []
     jobs = read_list(path, replace(defaults, device=None))

@@ -50,20 +50,20 @@ def page_model(path: Path, most: int = MOST_BYTES) -> Model:
     if len(mesh.faces) * 36 > most:
         mesh = _coarser(mesh, MOST_FACES)
         notes = [_fewer(mesh, faces)]
-    data = _encoded(mesh)
+    data = glb_bytes(mesh)
     for side in SIDES:
         if len(data) <= most:
             break
         smaller = _with_maps_of(mesh, side)
         if smaller is not mesh:
-            data = _encoded(smaller)
+            data = glb_bytes(smaller)
             notes = [
                 *(note for note in notes if "texels" not in note),
                 f"maps of at most {side} texels a side",
             ]
     if len(data) > most:
         mesh = _coarser(mesh, MOST_FACES // 4)
-        data, notes = _encoded(mesh), [_fewer(mesh, faces)]
+        data, notes = glb_bytes(mesh), [_fewer(mesh, faces)]
     said = f"Shown with {' and '.join(notes)}; the file in the folder has all." if notes else None
     return Model(data, faces, said, lit)
 
@@ -72,7 +72,8 @@ def _fewer(mesh: Mesh, faces: int) -> str:
     return f"{len(mesh.faces):,} of its {faces:,} faces, with colours at vertices"
 
 
-def _encoded(mesh: Mesh) -> bytes:
+def glb_bytes(mesh: Mesh) -> bytes:
+    """A GLB of a mesh."""
     with tempfile.TemporaryDirectory(prefix="dressi-report-") as folder:
         path = Path(folder) / "model.glb"
         save_glb(path, mesh)
