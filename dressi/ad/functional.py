@@ -49,6 +49,7 @@ from .ops.texture.sample import *
 from .ops.texture.cube import *
 from .ops.texture.inverse_uv import *
 from .imaging.filters import *
+from .imaging.order import *
 from .imaging.warps import *
 from .expressions.jacobian import *
 from .expressions.emit import *

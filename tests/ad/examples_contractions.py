@@ -6,6 +6,7 @@ from example_tools import BATCH, SIZE, Build, add, example, of
 from dressi import FLOAT, INT, VEC2, VEC3, F, Variable, gradient
 from dressi.ad.contract.contraction import ContractFunction, ContractIndex
 from dressi.ad.imaging.filters import GridSlice
+from dressi.ad.imaging.order import Median
 from dressi.ad.imaging.warps import Missed, Warped
 from dressi.ad.loops.loop import After, Looped, Recomputed, Reversed
 from dressi.ad.ops.image import reduce
@@ -151,6 +152,11 @@ add(
     example(lambda x, f: F.warp(x, f), of(VEC3, SIZE, BATCH), of(VEC2, SIZE, BATCH, -1.2, 1.3)),
     example(lambda x, f: F.warp(x, f, "zero"), of(FLOAT, (4, 6)), of(VEC2, SIZE, BATCH, -1.2, 1.3)),
 )
+add(
+    Warped,
+    example(lambda x, f: F.warp(x, f, "zero", "cubic"), of(FLOAT, SIZE), of(VEC2, SIZE, BATCH, -1.2, 1.3)),
+)
+add(Median, example(lambda x: F.median(x, 1), of(VEC3, SIZE, BATCH)))
 add(Missed, example(lambda x, y: Missed(F.sin(x), y).output, of(VEC3, SIZE), of(FLOAT, SIZE), only=1))
 
 # ---- loops

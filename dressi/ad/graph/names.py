@@ -67,7 +67,9 @@ _ELSEWHERE = {
     "F.max_pool_index(-x, x.size)": "argmin",
     "F.recurrence(x, 1.0)": "cumsum",
     "NumPy on what evaluate(x) gives: no order of texels is computed in a graph":
-        "sort argsort topk median quantile percentile unique nonzero",
+        "topk quantile percentile unique nonzero",
+    "F.sort_index(x, axis)": "argsort",
+    "F.median(x, radius), of windows": "median_filter medfilt medianBlur",
     "F.depth_to_space(x, factor)": "pixel_shuffle",
     "F.space_to_depth(x, factor)": "pixel_unshuffle",
     "F.mean(x, axes)": "average",

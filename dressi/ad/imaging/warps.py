@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from ...errors import GraphError
 from ..graph import Domain, Variable
+from ..graph.index_map import BORDERS, mirror_period
 from ..graph.types import MAT3, VEC2, Size, size_of
 from ..ops.image.coordinates import pixel_coordinates
+from ..ops.image.image import pad
 from ..ops.image.lookup import ScatterAdd, lookup
 from ..ops.image.reduce import Sum, fit, reduce_axes
 from ..ops.image.reduce import max as max_texel
-from ..ops.pixel.arithmetic import clamp, maximum, mix, total
+from ..ops.pixel.arithmetic import clamp, maximum, minimum, mix, total
 from ..ops.pixel.compare import select
 from ..ops.pixel.constant import Like, constant, operands
 from ..ops.pixel.hints import Later, recompute, store
@@ -17,35 +21,38 @@ from ..ops.pixel.kinds import AliasBeside, shortcut
 from ..ops.pixel.math import abs, floor, to_float, to_int
 from ..ops.pixel.matrix import inverse, max_component
 from ..ops.pixel.vector import swizzle, vec3, vector
-from ..ops.texture.addressing import WrapName
-from ..ops.texture.sample import sample
 from ..transform.gradient import backward, jvp
 from .channels import channel, concatenate_channels
 from .convolve import matmul
 
 __all__ = ["transform_points", "warp", "warp_homography"]
 
-INSIDE = ("clamp", "zero")  # borders that read no other texels inside
+REACH = {"bilinear": 1, "cubic": 2}
+"""The filters, and how many texels away from a place they read: 2 reach along each axis."""
 FAR = 1e6  # texels: beyond all places
-NEIGHBOURS = tuple((dx, dy) for dy in (-1, 0, 1) for dx in (-1, 0, 1))
 
 
-def warp(image: Variable, flow: Variable, border: WrapName = "clamp") -> Variable:
-    """The image read at every texel plus its flow, bilinear: output p is image(p + flow(p)).
+def warp(image: Variable, flow: Variable, border: str = "clamp", filter: str = "bilinear") -> Variable:
+    """The image read at every texel plus its flow: output p is image(p + flow(p)).
 
     image: FLOAT with any number of channels, or VECn; batch 1 (shared) or that of the flow. flow: VEC2 in
     texels, x to the right and y down; its size is that of the result. border: what lies beyond the image,
-    "clamp", "zero", "mirror" or "repeat". Differentiable in both: in the image by gathers where neighbours
-    come from neighbours, else by a scatter. Raises GraphError.
+    "clamp", "zero", "mirror", "reflect" or "repeat", as for ``contract``. filter: "bilinear", or "cubic"
+    (Catmull-Rom, of the 4 x 4 texels around; its first derivatives have no jumps). Differentiable in both: in
+    the image by gathers where neighbours come from neighbours, else, and for the last three borders, by a
+    scatter. Raises GraphError.
 
     >>> image = Variable.of([[0.0, 10.0, 20.0, 30.0, 40.0]])
-    >>> evaluate(F.warp(image, Variable.of(np.full((1, 5, 2), (0.5, 0.0))))).ravel().tolist()
+    >>> flow = Variable.of(np.full((1, 5, 2), (0.5, 0.0)))
+    >>> evaluate(F.warp(image, flow)).ravel().tolist()
     [5.0, 15.0, 25.0, 35.0, 40.0]
+    >>> evaluate(F.warp(image, flow, "reflect", "cubic")).ravel().tolist()
+    [3.75, 15.0, 25.0, 36.25, 36.25]
     """
     if flow.vtype is not VEC2:
         raise GraphError(f"a flow is VEC2 in texels, not {flow}")
     here = to_float(pixel_coordinates(flow.size)) + 0.5
-    return _read(image, here + flow, _back(here + flow, image.size), border)
+    return _read(image, here + flow, _back(here + flow, image.size), border, filter)
 
 
 def _back(place: Variable, size: Size) -> Variable:
@@ -59,43 +66,85 @@ def _back(place: Variable, size: Size) -> Variable:
     return at
 
 
-def _read(image: Variable, place: Variable, back: Variable, border: WrapName) -> Variable:
+def _read(image: Variable, place: Variable, back: Variable, border: str, filter: str) -> Variable:
     """The image at places in texels, centres at halves. back: the texel of the result that about reads each
     texel of the image. Four channels at a time are read as the components of one texel."""
+    if border not in BORDERS or filter not in REACH:
+        raise GraphError(
+            f"an image is warped with a border, one of {', '.join(BORDERS)}, and a filter, one of"
+            f" {', '.join(REACH)}, not by {border!r} and {filter!r}"
+        )
     if image.channels > 1:
         pieces = []
         for k in range(0, image.channels, 4):
             parts = [channel(image, c) for c in range(k, min(k + 4, image.channels))]
-            packed = _read(vector(parts), place, back, border)
+            packed = _read(vector(parts), place, back, border, filter)
             pieces += [swizzle(packed, component) for component in "xyzw"[: len(parts)]]
         return concatenate_channels(*pieces)
-    value = _sampled(image, place, border)
-    if border not in INSIDE or image.vtype.is_int or image.vtype.is_matrix:
+    if border == "clamp" and filter == "cubic":
+        # With a margin of what it reads the image is 0 beyond, which the gathered gradient knows.
+        width, height = image.size
+        place, back = (
+            clamp(place, (-0.5, -0.5), (width + 0.5, height + 0.5)) + 2.0,
+            pad(back, 2, 2, 2, 2, "clamp"),
+        )
+        image, border = pad(image, 2, 2, 2, 2, "clamp"), "zero"
+    value = _sampled(image, place, border, filter)
+    if border not in ("clamp", "zero") or image.vtype.is_int or image.vtype.is_matrix:
         return value
-    return Warped(value, image, place, back, border=border).output
+    return Warped(value, image, place, back, border=border, filter=filter).output
 
 
-def _sampled(image: Variable, place: Variable, border: WrapName) -> Variable:
-    (width, height) = image.size
-    if border not in INSIDE:
-        return sample(image, place * (1.0 / width, 1.0 / height), "bilinear", border, tolerance=0)
+def _sampled(image: Variable, place: Variable, border: str, filter: str) -> Variable:
     # Texels cost less than what they lie in between two passes.
-    texels, fraction = _corners(_inside(image, place, border))
-    taps = [recompute(lookup(image, texel)) for texel in texels]
-    upper, lower = (recompute(mix(a, b, fraction.x)) for a, b in (taps[:2], taps[2:]))
-    return mix(upper, lower, fraction.y)
+    texels, fraction = _corners(_inside(image, place, border), filter)
+    taps = [recompute(lookup(image, _wrapped(texel, image.size, border))) for texel in texels]
+    if filter == "bilinear":
+        upper, lower = (recompute(mix(a, b, fraction.x)) for a, b in (taps[:2], taps[2:]))
+        return mix(upper, lower, fraction.y)
+    across, down = _weights(fraction, filter)
+    rows = [recompute(total([w * x for w, x in zip(across, taps[k : k + 4])])) for k in range(0, 16, 4)]
+    return total([w * row for w, row in zip(down, rows, strict=True)])
 
 
-def _inside(image: Variable, place: Variable, border: WrapName) -> Variable:
+def _inside(image: Variable, place: Variable, border: str) -> Variable:
     width, height = image.size
     return clamp(place, (0.5, 0.5), (width - 0.5, height - 0.5)) if border == "clamp" else place
 
 
-def _corners(place: Variable) -> tuple[list[Variable], Variable]:
-    """The texels around places, row by row, and how far these are from the first."""
-    corner = floor(place - 0.5)
-    texel = to_int(corner)
-    return [texel + (i, j) for j in (0, 1) for i in (0, 1)], recompute(place - 0.5 - corner)
+def _wrapped(texel: Variable, size: Size, border: str) -> Variable:
+    """The texel inside an image that a border puts there; what is read by "zero" and "clamp" as it is."""
+    if border in ("zero", "clamp"):
+        return texel
+    if border == "repeat":
+        return (texel % size + size) % size
+    (across, right), (down, bottom) = (mirror_period(extent, border) for extent in size)
+    folded = (texel % (across, down) + (across, down)) % (across, down)
+    return minimum(folded, (right, bottom) - folded)
+
+
+def _corners(place: Variable, filter: str) -> tuple[list[Variable], Variable]:
+    """The texels around places that a filter reads, row by row, and how far the places are behind the texel
+    before them."""
+    corner, reach = floor(place - 0.5), REACH[filter]
+    texel, taps = to_int(corner), range(1 - reach, 1 + reach)
+    return [texel + (i, j) for j in taps for i in taps], recompute(place - 0.5 - corner)
+
+
+def _weights(fraction: Variable, filter: str) -> tuple[list[Variable], list[Variable]]:
+    """Of the texels along x and along y."""
+    reach = REACH[filter]
+    both = [recompute(_weight(fraction - float(k), filter)) for k in range(1 - reach, 1 + reach)]
+    return [w.x for w in both], [w.y for w in both]
+
+
+def _weight(away: Variable, filter: str) -> Variable:
+    """Of texels at distances, by components; 0 where a filter does not reach."""
+    d = abs(away)
+    if filter == "bilinear":
+        return maximum(1.0 - d, 0.0)
+    near, far = (1.5 * d - 2.5) * d * d + 1.0, ((2.5 - 0.5 * d) * d - 4.0) * d + 2.0
+    return select(d < 1.0, near, select(d < 2.0, far, 0.0))
 
 
 class Missed(Later):
@@ -108,18 +157,19 @@ class Warped(AliasBeside):
     """Inputs (value, image, place, back): the value, the image at the places, with a cheaper gradient by it.
 
     Where neighbours are read by neighbours, the gradient of a texel is gathered from the 3x3 results around
-    ``back``, which are likely to read it. What these miss, magnified parts and beyond a border, is scattered:
+    ``back`` (5x5 for "cubic"), which are likely to read it. What these miss, magnified parts and beyond a border, is scattered:
     the sum of the two is exact, however good ``back`` is.
     """
 
-    fields = ("border",)
-    border: WrapName
+    fields = ("border", "filter")
+    border: str
+    filter: str
 
     def vjp(self, gy, i):
         _, image, place, _ = self.inputs
         if i not in (1, 2):
             return None
-        y, x, gy = _sampled(image, place, self.border), self.inputs[i], store(gy)
+        y, x, gy = _sampled(image, place, self.border, self.filter), self.inputs[i], store(gy)
         exact = backward({y: [gy]}, [x], (image, place)).get(x)
         if i == 2 or exact is None:
             return exact
@@ -129,7 +179,7 @@ class Warped(AliasBeside):
     def jvp(self, tangents):
         _, image, place, _ = self.inputs
         known = [(x, t) for x, t in zip((image, place), tangents[1:3], strict=True) if t is not None]
-        y = _sampled(image, place, self.border)
+        y = _sampled(image, place, self.border, self.filter)
         return jvp([y], *map(list, zip(*known, strict=True)))[0] if known else None
 
     def _transposed(self, gy: Variable) -> Variable:
@@ -139,17 +189,18 @@ class Warped(AliasBeside):
         near = store(to_int(floor(select(known, back, -FAR))))  # one choice for all that reads it
         here = to_float(pixel_coordinates(image.size)) + 0.5
         parts = []
-        for dx, dy in NEIGHBOURS:
+        reach = REACH[self.filter]
+        for dy, dx in product(range(-reach, reach + 1), repeat=2):
             at = near + (dx, dy)
-            weight = maximum(1.0 - abs(lookup(place, at) - here), 0.0)
+            weight = _weight(lookup(place, at) - here, self.filter)
             parts.append(lookup(gy, at) * (weight.x * weight.y))
         gathered = total(parts)
-        (texels, fraction), own, pairs = _corners(place), pixel_coordinates(gy.size), []
-        far = [recompute(max_component(abs(own - lookup(near, texel))) > 1) for texel in texels]
-        missed = store(Missed(far[0] + far[1] + far[2] + far[3], gy).output)
-        beside = 1.0 - fraction
+        (texels, fraction), own, pairs = _corners(place, self.filter), pixel_coordinates(gy.size), []
+        far = [recompute(max_component(abs(own - lookup(near, texel))) > reach) for texel in texels]
+        missed = store(Missed(total(far), gy).output)
+        across, down = _weights(fraction, self.filter)
         for k, texel in enumerate(texels):
-            weight = (fraction if k % 2 else beside).x * (fraction if k > 1 else beside).y
+            weight = across[k % len(across)] * down[k // len(across)]
             pairs += [recompute(select(missed, select(far[k], gy * weight, 0.0), 0.0)), recompute(texel)]
         rest = ScatterAdd(Domain(image.size, gy.batch), max_texel(max_component(abs(gy))), *pairs).output
         return gathered + rest
@@ -172,15 +223,19 @@ def transform_points(matrix: Like, points: Like) -> Variable:
 
 
 def warp_homography(
-    image: Variable, matrix: Like, size: Size | None = None, border: WrapName = "clamp"
+    image: Variable,
+    matrix: Like,
+    size: Size | None = None,
+    border: str = "clamp",
+    filter: str = "bilinear",
 ) -> Variable:
-    """The image under a homography, bilinear: output p is image(matrix @ p).
+    """The image under a homography: output p is image(matrix @ p).
 
     image: FLOAT with any number of channels, or VECn; batch 1 (shared) or that of the matrix. matrix: MAT3,
     which takes places of the result, in texels (x to the right, y down, centres of texels at halves, the
     corner of the image is 0), to places of the image; one texel, with a batch, or one for every texel. Affine
-    matrices end with the row (0, 0, 1). size: (W, H) of the result, by default that of the image. border: as
-    for ``warp``. Differentiable in both. Raises GraphError.
+    matrices end with the row (0, 0, 1). size: (W, H) of the result, by default that of the image. border,
+    filter: as for ``warp``. Differentiable in both. Raises GraphError.
 
     >>> image = Variable.of([[0.0, 10.0, 20.0, 30.0, 40.0]])
     >>> evaluate(F.warp_homography(image, np.array([[1, 0, 2.0], [0, 1, 0], [0, 0, 1]]))).ravel().tolist()
@@ -191,5 +246,5 @@ def warp_homography(
     place = transform_points(matrix, here)
     if matrix.size == (1, 1):
         there = to_float(pixel_coordinates(image.size)) + 0.5
-        return _read(image, place, transform_points(inverse(matrix), there), border)
-    return _read(image, place, _back(place, image.size), border)
+        return _read(image, place, transform_points(inverse(matrix), there), border, filter)
+    return _read(image, place, _back(place, image.size), border, filter)

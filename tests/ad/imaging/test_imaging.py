@@ -3,7 +3,7 @@ differences."""
 
 import numpy as np
 import pytest
-from pipelines import PIPELINES, leaf
+from pipelines import PIPELINES, RANDOM, leaf
 from scipy import ndimage, signal
 
 from dressi import FLOAT, VEC2, VEC3, F, GraphError, Variable
@@ -53,6 +53,46 @@ def test_a_warp_reads_between_texels():
     shift = np.array([[1, 0, 0.3], [0, 1, -0.6], [0, 0, 1]])
     same = F.warp(image, Variable.of(np.broadcast_to([0.3, -0.6], (6, 7, 2)), VEC2))
     assert np.allclose(value(F.warp_homography(image, shift)), value(same), atol=1e-6)
+
+
+CUBIC = (lambda d: (1.5 * d - 2.5) * d * d + 1, lambda d: ((2.5 - 0.5 * d) * d - 4) * d + 2)
+
+
+@pytest.mark.parametrize("filter", ["bilinear", "cubic"])
+def test_a_warp_reads_beyond_each_border(filter: str):
+    image, flow = leaf(VEC2, (8, 9)), leaf(VEC2, (8, 9), low=-3, high=3)
+    names = {
+        "clamp": "edge",
+        "zero": "constant",
+        "mirror": "symmetric",
+        "reflect": "reflect",
+        "repeat": "wrap",
+    }
+    y, x = (np.mgrid[:9, :8] + array(flow)[0].transpose(2, 0, 1)[::-1]) + 6
+
+    def weight(d: np.ndarray) -> np.ndarray:
+        d = np.abs(d)
+        if filter == "bilinear":
+            return np.maximum(1 - d, 0)
+        return np.where(d < 1, CUBIC[0](d), np.where(d < 2, CUBIC[1](d), 0))
+
+    for border, mode in names.items():
+        padded, wanted = np.pad(array(image)[0], ((6, 6), (6, 6), (0, 0)), mode=mode), 0
+        for j, i in np.ndindex(4, 4):
+            row, column = np.floor(y).astype(int) + j - 1, np.floor(x).astype(int) + i - 1
+            wanted = wanted + (weight(y - row) * weight(x - column))[..., None] * padded[row, column]
+        assert np.allclose(value(F.warp(image, flow, border, filter))[0], wanted, atol=2e-6), border
+
+
+def test_values_are_sorted_and_medians_found():
+    x = Variable(FLOAT, (4, 3), 2, channels=5, data=RANDOM.integers(0, 4, (2, 5, 3, 4)))
+    for axis, k in zip("ncyx", range(4), strict=True):
+        assert np.array_equal(value(F.sort(x, axis)), np.sort(array(x), k))
+        assert np.array_equal(value(F.sort_index(x, axis)), np.argsort(array(x), k, kind="stable"))
+    y = leaf(VEC3, (9, 8))
+    for radius in (1, 2, 3):
+        wanted = ndimage.median_filter(array(y)[0], 2 * radius + 1, mode="mirror", axes=(0, 1))
+        assert np.array_equal(value(F.median(y, radius, "reflect"))[0], wanted)
 
 
 def test_blurs_and_recurrences_are_those_of_scipy():
@@ -121,6 +161,10 @@ def test_demosaicking_keeps_what_was_measured_and_linear_ramps():
         (lambda: F.slice_grid(leaf(channels=1), leaf()), "two depths"),
         (lambda: F.slice_grid(leaf(channels=4), leaf(VEC2)), "guide"),
         (lambda: F.warp(leaf(), leaf()), "flow"),
+        (lambda: F.warp(leaf(), leaf(VEC2), "edge"), "reflect"),
+        (lambda: F.sort(leaf(VEC2)), "no order"),
+        (lambda: F.sort(leaf(), "z"), "one of n, c, y, x"),
+        (lambda: F.median(leaf(), 4), "up to 3"),
         (lambda: F.histogram(leaf(), 4, 1.0, 0.0), "low < high"),
         (lambda: F.demosaic(leaf(size=(5, 4))), "whole blocks"),
         (lambda: F.bayer_filter((4, 4), "RGBG"), "RGGB"),
