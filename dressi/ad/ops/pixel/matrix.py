@@ -64,15 +64,19 @@ class Column(Linear):
         return Columns(*(gy if j == self.number else constant(0.0, gy.vtype) for j in range(order))).output
 
 
-class Transpose(Linear):
-    operations = 2.0
-    exact = True
-    glsl = "transpose($0)"
+class OfMatrix(PixelFunction):
+    """The base of Functions of one matrix."""
 
     def infer(self):
         if not self.inputs[0].vtype.is_matrix:
             raise self.fail("takes a matrix")
         return self.inputs[0].vtype, self.broadcast()
+
+
+class Transpose(OfMatrix, Linear):
+    operations = 2.0
+    exact = True
+    glsl = "transpose($0)"
 
     def eval(self, x):
         return np.swapaxes(x, -1, -2)
@@ -121,14 +125,9 @@ class Outer(Bilinear):
         return product(gy, b) if i == 0 else product(transpose(gy), a)
 
 
-class Inverse(PixelFunction):
+class Inverse(OfMatrix):
     operations = 31.0
     glsl = "inverse($0)"
-
-    def infer(self):
-        if not self.inputs[0].vtype.is_matrix:
-            raise self.fail("takes a matrix")
-        return self.inputs[0].vtype, self.broadcast()
 
     def eval(self, x):
         singular = np.linalg.det(x) == 0
@@ -143,16 +142,14 @@ class Inverse(PixelFunction):
         return None if tangents[0] is None else -(self.output @ tangents[0] @ self.output)
 
 
-class Determinant(PixelFunction):
+class Determinant(OfMatrix):
     """The determinant. The derivative at singular matrices is exact up to order 3."""
 
     operations = 31.0
     glsl = "determinant($0)"
 
     def infer(self):
-        if not self.inputs[0].vtype.is_matrix:
-            raise self.fail("takes a matrix")
-        return vector_type(1), self.broadcast()
+        return vector_type(1), super().infer()[1]
 
     def eval(self, x):
         return np.linalg.det(x)

@@ -17,7 +17,7 @@ from ..pixel.elementary import atan2, sqrt
 from ..pixel.math import abs, floor, to_float, to_int
 from ..pixel.vector import vec2
 from .addressing import LevelPlace, Place
-from .sample import LEAST, between_levels, mip_places, mipmaps, sample
+from .sample import LEAST, between_levels, check_filter, mip_places, mipmaps, sample
 
 __all__ = ["cube_face", "cube_uv", "sample_cube", "sample_sphere", "sphere_uv"]
 
@@ -153,13 +153,7 @@ def sample_cube(
         raise GraphError(
             f"a cube map holds floats in six square faces below each other, size (W, 6 W), not {cube}"
         )
-    if filter not in FILTERS:
-        raise GraphError(f"filter is one of {', '.join(map(repr, FILTERS))}, not {filter!r}")
-    if (level is None) == FILTERS[filter]:
-        raise GraphError(
-            f"filter {filter!r} {'needs' if level is None else 'has no'} level=; it belongs to filter"
-            " 'trilinear'"
-        )
+    check_filter(filter, level=level)
     face = cube_face(direction)
     uv = cube_uv(direction, face)
     if level is not None:
@@ -171,10 +165,6 @@ def sample_cube(
         return _level(cube, places, face, uv, constant(0))
     texel = clamp(to_int(floor(uv * float(width))), 0, width - 1)
     return lookup(cube, CubeTexel(texel, face, LevelPlace(constant(0), places).output).output)
-
-
-FILTERS = {"nearest": False, "bilinear": False, "trilinear": True}
-"""Filters by name, and whether they need a level."""
 
 
 def sample_cube_levels(

@@ -81,9 +81,11 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 LARGEST_TAPS = 16
 
 
-def _check_filter(filter: str, given: dict[str, object]) -> None:
-    if filter not in OPTIONS:
-        raise GraphError(f"filter is one of {', '.join(map(repr, OPTIONS))}, not {filter!r}")
+def check_filter(filter: str, **given: object) -> None:
+    """Raises GraphError for other filters than those with the given options, and for options of others."""
+    known = [name for name, options in OPTIONS.items() if {*options} <= {*given}]
+    if filter not in known:
+        raise GraphError(f"filter is one of {', '.join(map(repr, known))}, not {filter!r}")
     for option, value in given.items():
         needed = option in OPTIONS[filter]
         if (value is None) == needed:
@@ -177,7 +179,7 @@ def sample(
     check_texture(texture, uv)
     wrap = one_wrap(wrap)
     wrap_of(wrap)
-    _check_filter(filter, {"level": level, "across": across, "down": down})
+    check_filter(filter, level=level, across=across, down=down)
     layer = _layer(texture, layers, layer, uv)
     if layer is not None and layer.vtype is FLOAT:
         given = {"level": level, "across": across, "down": down, "taps": taps, "tolerance": tolerance}
