@@ -110,12 +110,7 @@ class Halide:
     Raises DeviceError where the package halide cannot be imported."""
 
     def __init__(self, algorithm: Algorithm, parameters: Sequence[np.ndarray], target: np.ndarray):
-        try:
-            hl: Any = import_module("halide")
-        except ImportError as error:
-            raise DeviceError(
-                f"Halide cannot be imported ({error}); install it with `pip install halide`"
-            ) from None
+        hl = imported("Halide", "halide")
         self.facts: dict[str, Any] = {"name": "halide", "version": version("halide")}
         for folder in ("lib64", "lib", "bin"):
             for plugin in (Path(hl.__file__).parent / folder).glob(f"*autoschedule_{SCHEDULER.lower()}.*"):
@@ -367,16 +362,21 @@ class Training(NamedTuple):
     peers: dict[str, Callable[[], Any]]
 
 
+def imported(name: str, module: str, package: str = "") -> Any:
+    """A module of another program. package: that has it. Raises DeviceError where it cannot be imported."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise DeviceError(
+            f"{name} cannot be imported ({error}); install it with `pip install {package or module}`"
+        ) from None
+
+
 class Torch:
     """The same step by torch on the processor. Raises DeviceError where torch cannot be imported."""
 
     def __init__(self, operation: Operation, parameters: Sequence[np.ndarray], target: np.ndarray):
-        try:
-            torch: Any = import_module("torch")
-        except ImportError as error:
-            raise DeviceError(
-                f"torch cannot be imported ({error}); install it with `pip install torch`"
-            ) from None
+        torch = imported("torch", "torch")
         self.facts: dict[str, Any] = {"name": "torch", "version": version("torch")}
         self.facts["threads"] = torch.get_num_threads()
         self._torch, self._operation = torch, operation

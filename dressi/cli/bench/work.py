@@ -17,7 +17,7 @@ from ...ad.graph.types import FLOAT, IVEC3, VEC2, VEC3, Size, list_values
 from ...ad.optim import Clocked, Optimizer, clock, cosine, sgd
 from ...ad.transform.gradient import gradient
 from ...config import shader_text
-from ...errors import DeviceError, InputError
+from ...errors import InputError
 from ...render.cameras import Cameras
 from ...render.cameras.pose import matrices_leaf
 from ...render.core.lists import list_leaf
@@ -42,7 +42,7 @@ from ...vk.plan.execution.plan import Plan
 from ...vk.plan.model.device import DeviceModel
 from ...vk.planning import PlanningEngine
 from .request import Model, Request, cameras, deformed, textured
-from .stencils import RATE, Training
+from .stencils import RATE, Training, imported
 
 SHAPE_RATE = (0.01, 0.0005)
 """Learning rates of Adam on positions in the unit sphere, from the first to the last step."""
@@ -394,17 +394,14 @@ class Deodr:
     def __init__(
         self, mesh: Mesh, matrices: np.ndarray, masks: np.ndarray, rates: tuple[float, float], steps: int
     ):
-        try:
-            from deodr.differentiable_renderer import Scene2D  # type: ignore[import-not-found]
-            from deodr.triangulated_mesh import TriMeshAdjacencies  # type: ignore[import-not-found]
-        except ImportError as error:
-            raise DeviceError(
-                f"deodr cannot be imported ({error}); install it with `pip install deodr=={VERSION}`"
-            ) from None
+        drawing, meshes = (
+            imported("deodr", f"deodr.{module}", f"deodr=={VERSION}")
+            for module in ("differentiable_renderer", "triangulated_mesh")
+        )
         self.facts: dict[str, Any] = {"name": "deodr", "version": version("deodr")}
-        self._make_scene = Scene2D
+        self._make_scene = drawing.Scene2D
         self._matrices, self._goals = matrices, masks.astype(np.float64)[..., None]
-        self._adjacency = TriMeshAdjacencies(mesh.faces, nb_vertices=len(mesh.positions))
+        self._adjacency = meshes.TriMeshAdjacencies(mesh.faces, nb_vertices=len(mesh.positions))
         self._position = mesh.positions.copy()
         self._rates, self._steps, self._step = rates, steps, 0
         self._moments = np.zeros((2, *mesh.positions.shape))
