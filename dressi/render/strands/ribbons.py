@@ -115,11 +115,6 @@ class Segment:
     along: Variable
     """In [0, 1]: the place along the segment that is nearest to the centre of the pixel, in the world."""
 
-    @property
-    def opacity(self) -> Variable:
-        """How much it hides of what is behind it."""
-        return 1.0 - F.exp(-self.absorbance)
-
     def attribute(self, table: Variable) -> Variable:
         """The entry of a list, one a point, or the one value of all, at the place."""
         if table.size == (1, 1):

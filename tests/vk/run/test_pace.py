@@ -19,8 +19,7 @@ from dressi.vk.run.device.commands import Commands
 from dressi.vk.run.device.queue import Pace
 from dressi.vk.run.execution import built
 from dressi.vk.run.execution.executor import VulkanExecutor
-from dressi.vk.run.execution.gate import Gate
-from dressi.vk.run.execution.slices import Cut, Slice, common
+from dressi.vk.run.execution.gate import Cut, Gate, Slice, common
 from dressi.vk.run.measure.timing import profile
 
 

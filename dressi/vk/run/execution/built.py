@@ -18,9 +18,8 @@ from ...plan.glsl.pixel import words_of
 from ..device.memory import DeviceBuffer
 from ..shaders.pipeline import PipelineCache, PipelineMaker
 from ..shaders.render_pass import DrawTarget, make_scatter_target, make_target
-from .gate import UNGATED, Gating
+from .gate import UNGATED, Cut, Gating, Item, seconds_at_most
 from .record import Prepared, Target, record, record_nothing
-from .slices import Cut, Item, seconds_at_most
 from .workspace import Images, Store
 
 RECORDINGS = 8  # command buffers kept for different sets of Stages

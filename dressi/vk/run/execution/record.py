@@ -21,8 +21,7 @@ from ..device.device import Device
 from ..device.memory import DeviceBuffer, DeviceImage, DeviceRange, to_planes
 from ..shaders.pipeline import Pipelines
 from ..shaders.render_pass import DrawTarget
-from .gate import Gate
-from .slices import WHOLE, Area, Slice, common
+from .gate import WHOLE, Area, Gate, Slice, common
 
 
 @dataclass(frozen=True)
