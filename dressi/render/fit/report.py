@@ -305,8 +305,12 @@ def cameras_file(found: Cameras, dataset: Dataset, photos: Photos | None = None)
         camera = original.camera
         if i in learned:
             camera = replace(camera, rotation=learned[i].rotation, translation=learned[i].translation)
+        if original.panorama:
+            turn = original.panorama.rotation @ original.camera.rotation.T
+            moved = {"rotation": turn @ camera.rotation, "translation": turn @ camera.translation}
+            camera = replace(original.panorama, **moved)
         name = original.image.name if photos.folder is None else original.file_in(photos.folder)
-        views.append((name, camera, original.lens))
+        views.append((name, camera, original.lens or camera.lens))
     return encode_cameras(views, dataset.bounds)
 
 

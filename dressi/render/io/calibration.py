@@ -8,7 +8,8 @@ Three kinds of calibration are read, in this order:
 - a COLMAP model, text or binary, in ``sparse/0``, ``sparse``, ``colmap`` or the folder itself.
 
 Any of them may come with a lens: the models of ``cameras.lens.MODELS``, by COLMAP's names; in JSON they are the
-``camera_model``, OPENCV by default, with its coefficients by name.
+``camera_model``, OPENCV by default, with its coefficients by name. Of a panorama (EQUIRECTANGULAR) the part that
+shows the "bbox" of the object becomes a view.
 
 Names of images and masks are relative to the folder. They may not leave it by ``..``, absolute paths or
 links, so that an untrusted data set reaches no other file. If the photographs are elsewhere, copy them, or
@@ -29,7 +30,7 @@ from ...errors import InputError, shown
 from ..cameras import Camera
 from ..cameras.camera import focal_from_fov, intrinsics
 from ..cameras.conventions import view_from_nerf
-from ..cameras.lens import MODELS, Lens
+from ..cameras.lens import MODELS, EquirectangularLens, Lens
 from .colmap import SparsePoints, find_models, read_model, read_points
 from .files import followed, inside, read_json, usable
 from .images import image_size
@@ -45,13 +46,15 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".heic", 
 @dataclass(frozen=True)
 class View:
     """One photograph: files that exist, a camera of the image's size, and its lens. mask: None for the alpha.
-    number: of the image in a COLMAP model, -1 elsewhere."""
+    number: of the image in a COLMAP model, -1 elsewhere.  panorama: the camera of the image, where another looks
+    at a part of it."""
 
     image: Path
     mask: Path | None
     camera: Camera
     lens: Lens
     number: int = -1
+    panorama: Camera | None = None
 
     def file_in(self, folder: Path) -> str:
         """The image, as a calibration of a folder names it."""
@@ -126,10 +129,31 @@ def read_calibration(folder: Path, given: Path | None = None) -> Calibration:
             fold = lens.fold(camera.intrinsics, camera.size) if lens else ""
             if fold and fold not in calibration.notes:
                 calibration.notes.append(fold)
-            calibration.views.append(View(image, mask, camera, lens, entry.number))
+            view = View(image, mask, camera, lens, entry.number)
+            if isinstance(lens, EquirectangularLens):
+                view = replace(view, camera=_cut(camera, calibration.bounds), lens=Lens(), panorama=camera)
+            calibration.views.append(view)
     calibration.views.sort(key=lambda view: (view.image.name, view.image))
     _check_files(calibration)
     return calibration
+
+
+def _cut(panorama: Camera, bounds: np.ndarray | None) -> Camera:
+    """A camera in the place of a panorama that looks at the object, with as many pixels a degree."""
+    eye, name = panorama.center, panorama.name
+    if bounds is None:
+        raise InputError(f"'{name}' is a panorama; give the \"bbox\" of the object, which is cut out of it")
+    middle, radius = bounds.mean(0), 0.5 * float(np.linalg.norm(np.ptp(bounds, axis=0)))
+    far = float(np.linalg.norm(middle - eye))
+    if far < 1.2 * radius:
+        raise InputError(
+            f"the panorama '{name}' is {far:.4g} from the middle of the bbox, too near to show all"
+        )
+    half = np.arcsin(radius / far)
+    side = int(np.ceil(2 * panorama.intrinsics[0, 0] * np.tan(half)))
+    aside = np.linalg.norm(np.cross(panorama.up, middle - eye)) > 0.1 * far
+    up = panorama.up if aside else panorama.forward
+    return Camera.perspective(2 * np.degrees(half), (side, side), eye, middle, up=up, name=name)
 
 
 def has_pictures(folder: Path) -> bool:
@@ -273,8 +297,14 @@ def _json_entry(
     def taken(name: str, size: tuple[int, int]) -> tuple[Camera, Lens]:
         width, height = ("width", "height") if plain else ("w", "h")
         check_size(calibration.path, name, (merged.get(width, size[0]), merged.get(height, size[1])), size)
-        camera = _plain(merged, size, name, calibration) if plain else _transform(merged, size, name)
-        return camera, _lens(merged)
+        lens = _lens(merged)
+        around = isinstance(lens, EquirectangularLens)
+        own = {"fl_x": 1.0, "K": np.eye(3), **merged} if around else merged
+        camera = _plain(own, size, name, calibration) if plain else _transform(own, size, name)
+        if around:
+            k = Camera.equirectangular(size, (0, 0, 0), (0, 0, 1)).intrinsics
+            camera = replace(camera, intrinsics=k, lens=lens)
+        return camera, lens
 
     return _Entry(str(values["file" if plain else "file_path"]), taken, None if mask is None else str(mask))
 
@@ -291,10 +321,12 @@ def check_size(path: Path, name: str, said: tuple[int, int], size: tuple[int, in
 def _lens(values: dict[str, Any]) -> Lens:
     model = str(values.get("camera_model", "OPENCV"))
     model = "OPENCV_FISHEYE" if values.get("is_fisheye") else ALIASES.get(model, model)
+    if model == EquirectangularLens.model:
+        return EquirectangularLens()
     if model not in MODELS:
         raise InputError(
-            f"the camera model {shown(model)} is not supported; undistort the images first (panoramas: cut them"
-            f" by dressi.render.resampled), or use one of {', '.join((*MODELS, *ALIASES))}"
+            f"the camera model {shown(model)} is not supported; undistort the images first, or use one of"
+            f" {', '.join((*MODELS, *ALIASES, EquirectangularLens.model))}"
         )
     # Files of this kind may give k3 to a camera that they call OPENCV, as OpenCV does.
     names = {*MODELS[model][1].split(), *(() if "FISHEYE" in model else ("k1", "k2", "p1", "p2", "k3"))}

@@ -19,10 +19,18 @@ class Undistortion:
     place: (2, H, W) rows and columns, counted from the first pixel's centre, where each pixel finds its
     value.
     inside: (H, W) bool, False where the photograph does not reach.
+    mode: of SciPy, for what lies beyond its border.
     """
 
     place: np.ndarray
     inside: np.ndarray
+    mode: str = "nearest"
+
+    @classmethod
+    def cut(cls, camera: Camera, panorama: Camera) -> Undistortion:
+        """What a camera in the place of a panorama would take."""
+        seen = panorama.project(camera.center + camera.rays()[1])[0] - 0.5
+        return cls(np.moveaxis(seen, -1, 0)[::-1], np.ones(seen.shape[:2], bool), "grid-wrap")
 
     @classmethod
     def of(cls, camera: Camera, lens: Lens) -> Undistortion:
@@ -39,12 +47,12 @@ class Undistortion:
 
     def __call__(self, image: np.ndarray) -> np.ndarray:
         """(H, W) or (H, W, C) by linear interpolation between pixel centres; 0 where nothing is seen."""
-        channels = image.reshape(*self.inside.shape, -1)
+        channels = image.reshape(*image.shape[:2], -1)
         planes = [
-            scipy.ndimage.map_coordinates(channels[..., c], self.place, order=1, mode="nearest") * self.inside
+            scipy.ndimage.map_coordinates(channels[..., c], self.place, order=1, mode=self.mode) * self.inside
             for c in range(channels.shape[-1])
         ]
-        return np.stack(planes, axis=-1).reshape(image.shape)
+        return np.stack(planes, axis=-1).reshape(*self.inside.shape, *image.shape[2:])
 
 
 @dataclass(frozen=True)

@@ -231,18 +231,21 @@ def _read(
 ) -> Layers:
     """A photograph without its lens, at its size in the common one; coverage is 0 or 1, known bool."""
     codes = read_image(view.image)
-    color = to_linear_rgb(codes).astype(np.float32)
+    color, taken = to_linear_rgb(codes).astype(np.float32), codes.shape
+    cut = None if view.panorama is None else Undistortion.cut(view.camera, view.panorama)
+    if cut:
+        codes, color = cut(codes), cut(color)
     if masks is not None:
         coverage = np.asarray(masks(view, codes), dtype=np.float32)
     elif view.mask is not None:
         mask = read_image(view.mask)
-        if mask.shape[:2] != color.shape[:2]:
+        if mask.shape[:2] != taken[:2]:
             raise InputError(
                 f"'{view.mask}' has {mask.shape[1]}x{mask.shape[0]} pixels and its image '{view.image.name}'"
-                f" {color.shape[1]}x{color.shape[0]}; give masks of the images' size, as they are stored:"
+                f" {taken[1]}x{taken[0]}; give masks of the images' size, as they are stored:"
                 " EXIF data turns nothing"
             )
-        coverage = mask[..., 0]
+        coverage = cut(mask[..., 0]) if cut else mask[..., 0]
     elif codes.shape[-1] == 4:
         coverage = codes[..., 3]
     else:

@@ -4,6 +4,7 @@ import json
 import shutil
 import struct
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ from dressi.errors import InputError
 from dressi.render import iou, primitives
 from dressi.render.cameras import Camera, Cameras, views
 from dressi.render.cameras.lens import FisheyeLens, Lens
+from dressi.render.cameras.panorama import resampled, surround
+from dressi.render.fit.report import cameras_file
 from dressi.render.io import load_photos, save_image, save_png
 from dressi.render.io.calibration import encode_cameras, read_calibration
 from dressi.render.io.colmap import read_model, rotation_of
@@ -24,6 +27,7 @@ from dressi.render.io.lens import Undistortion
 from dressi.render.io.photos import Photos
 from dressi.render.mesh.primitives import bowl
 from dressi.render.objectives.hull import hull_iou
+from dressi.render.surface.color import linear_to_srgb
 
 SIZE = (48, 36)
 
@@ -500,11 +504,51 @@ def test_lenses_of_json_documents(tmp_path, calibration_scene):
     document["frames"][0] = {k: x for k, x in document["frames"][0].items() if k[0] != "k"}
     for key, value, words in (
         ("k4", 1, "k4 is no coefficient of the camera model OPENCV"),
-        ("camera_model", "EQUIRECTANGULAR", "EQUIRECTANGULAR is not supported"),
+        ("camera_model", "EQUIRECTANGULAR", 'is a panorama; give the "bbox" of the object'),
+        ("camera_model", "DIVISION", "DIVISION is not supported"),
     ):
         path.write_text(json.dumps(document | {key: value}))
         with pytest.raises(InputError, match=words):
             load_photos(folder)
+
+
+def test_panoramas_are_cut_where_the_object_is(tmp_path, scene):
+    """Also across their border, which is behind the panorama's own axis."""
+    mesh, cameras, *_ = scene
+    eye, size = cameras[0].center, (288, 144)
+    middle = mesh.bounding_sphere()[0]
+    sides = surround(eye, 96)
+    pictures, silhouettes = images_of(mesh, sides.matrices, (96, 96))
+    panorama = Camera.equirectangular(size, eye, 2 * eye - middle + (0.3, 0.1, 0))
+    layers = np.concatenate([pictures, silhouettes[..., None]], axis=-1)
+    wide = resampled(layers, sides, panorama)
+    codes = np.concatenate([linear_to_srgb(wide[..., :3]), wide[..., 3:]], axis=-1)
+    Image.fromarray((codes * 255 + 0.5).astype(np.uint8)).save(tmp_path / "wide.png")
+    matrix = np.linalg.inv(panorama.view) @ np.diag([1, -1, -1, 1])
+    box = np.stack(mesh.bounds())
+    frames = [{"file_path": "wide.png", "transform_matrix": matrix.tolist()}]
+    document = {"camera_model": "EQUIRECTANGULAR", "bbox": box.tolist(), "frames": frames}
+    (tmp_path / "transforms.json").write_text(json.dumps(document))
+    photos = load_photos(tmp_path)
+    (camera,) = photos.cameras
+    assert_allclose(camera.center, eye, atol=1e-6)
+    picture, silhouette = (images[0] for images in images_of(mesh, photos.cameras.matrices, camera.size))
+    inside = (silhouette > 0.5) & (photos.masks[0] > 0.5)
+    assert inside.sum() > 0.98 * max((silhouette > 0.5).sum(), photos.masks.sum()) > 500
+    moved = (np.roll(picture, move, axis=(0, 1)) for move in ((0, 0), (0, 2), (2, 0), (-2, 0), (0, -2)))
+    off, *others = (np.abs(photos.images[0] - image)[inside].mean() for image in moved)
+    assert off < 0.04 and off < 0.5 * min(others)
+    # What a fit finds is written as the camera of the panorama.
+    found = cameras_file(photos.cameras[photos.train], SimpleNamespace(bounds=box), photos)
+    (tmp_path / "cameras.json").write_bytes(found)
+    again = read_calibration(tmp_path).views[0]
+    assert_allclose(again.panorama.rotation, panorama.rotation, atol=1e-9)
+    near = document | {"bbox": [(eye - 0.1).tolist(), (eye + 0.1).tolist()]}
+    (tmp_path / "cameras.json").write_text(json.dumps(near))
+    with pytest.raises(
+        InputError, match=r"the panorama 'wide\.png' is .* from the middle of the bbox, too near"
+    ):
+        load_photos(tmp_path)
 
 
 def test_frames_may_have_their_own_intrinsics(tmp_path, calibration_scene):
