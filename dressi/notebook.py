@@ -25,7 +25,7 @@ from .render.io.images import encode_png
 from .render.mesh import Mesh
 from .vk.plan.core.substage import SubStage
 from .vk.plan.execution.plan import Plan
-from .vk.run.device.memory import mib
+from .vk.run.device.allocator import mib
 
 __all__ = ["draw"]
 

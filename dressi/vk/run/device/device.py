@@ -17,9 +17,9 @@ from ...plan.core.limits import PORTABILITY
 from ...plan.model.device import DeviceModel
 from ...plan.model.records import record_of
 from ..host.platforms import warn_of_hidden_gpus
+from .allocator import BUDGET_EXTENSION, Allocator, Budget
 from .capabilities import FEATURES, Capabilities, all_features, check, enabling, read_capabilities, usable
 from .instance import Instance, PhysicalDevice, choose, left_to_us, load_vulkan
-from .memory import BUDGET_EXTENSION, Allocator, Budget
 from .queue import Queue
 from .results import DEVICE_LOST, Binding, handle_number, result, sentence
 from .shared import KEPT, Reference, SharedObjects

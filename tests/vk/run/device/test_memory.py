@@ -20,7 +20,7 @@ from dressi.vk.plan.core.limits import DeviceLimits
 from dressi.vk.plan.core.options import BASELINE
 from dressi.vk.plan.execution.images import ANY, ImageSlot, Usage
 from dressi.vk.plan.model.records import CPU
-from dressi.vk.run.device.memory import FIRST_BLOCK, LARGEST_BLOCK, Allocator, Block, Budget
+from dressi.vk.run.device.allocator import FIRST_BLOCK, LARGEST_BLOCK, Allocator, Block, Budget
 from dressi.vk.run.device.results import DEVICE_LOST, RESULTS, Binding
 from dressi.vk.run.execution.workspace import Workspace
 from dressi.vk.run.measure import calibration
