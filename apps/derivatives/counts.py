@@ -39,12 +39,10 @@ PAPER = {
 }  # fmt: skip
 
 
-def casadi_counts(outputs: Sequence[Variable], by: Sequence[Variable]) -> tuple[int, int] | None:
-    """Sums and products of CasADi for the same graph, or for its derivatives; None if it is not installed."""
-    try:
-        import casadi
-    except ImportError:
-        return None
+def casadi_of(outputs: Sequence[Variable]) -> tuple[Any, dict[Variable, Any]]:
+    """The outputs as one column of CasADi, and what each Variable is there. Raises ImportError without CasADi."""
+    import casadi
+
     known: dict[Variable, Any] = {}
 
     def of(v: Variable) -> Any:
@@ -53,17 +51,38 @@ def casadi_counts(outputs: Sequence[Variable], by: Sequence[Variable]) -> tuple[
     write = {
         "Add": lambda a, b: a + b, "Sub": lambda a, b: a - b, "Mul": lambda a, b: a * b, "Div": lambda a, b: a / b,
         "Neg": lambda a: -a, "Sin": casadi.sin, "Cos": casadi.cos, "Square": lambda a: a * a, "Max": casadi.fmax,
+        "Exp": casadi.exp, "Sqrt": casadi.sqrt,
     }  # fmt: skip
     for f in topological_order(outputs):
         name = type(f).__name__
         known[f.output] = casadi.SX(f.value[0]) if name == "Constant" else write[name](*map(of, f.inputs))
-    y = casadi.vertcat(*(of(v) for v in outputs))
-    if by:
-        y = casadi.jacobian(y, casadi.vertcat(*(of(v) for v in by)))
-    function = casadi.Function("f", list(casadi.symvar(y)), [casadi.cse(y)])
+    return casadi.vertcat(*(of(v) for v in outputs)), known
+
+
+def casadi_operations(function: Any) -> tuple[int, int, int]:
+    """Sums, products and other Functions of a Function of CasADi."""
+    import casadi
+
     kinds = Counter(function.instruction_id(k) for k in range(function.n_instructions()))
     adds = sum(kinds[k] for k in (casadi.OP_ADD, casadi.OP_SUB, casadi.OP_NEG))
-    return adds, sum(kinds[k] for k in (casadi.OP_MUL, casadi.OP_DIV, casadi.OP_SQ, casadi.OP_TWICE))
+    products = sum(
+        kinds[k] for k in (casadi.OP_MUL, casadi.OP_DIV, casadi.OP_SQ, casadi.OP_TWICE, casadi.OP_INV)
+    )
+    moves = sum(kinds[k] for k in (casadi.OP_INPUT, casadi.OP_OUTPUT, casadi.OP_CONST))
+    return adds, products, function.n_instructions() - adds - products - moves
+
+
+def casadi_counts(outputs: Sequence[Variable], by: Sequence[Variable]) -> tuple[int, int] | None:
+    """Sums and products of CasADi for the same graph, or for its derivatives; None if it is not installed."""
+    try:
+        import casadi
+    except ImportError:
+        return None
+    y, known = casadi_of(outputs)
+    if by:
+        y = casadi.jacobian(y, casadi.vertcat(*(known[v] for v in by)))
+    adds, products, _ = casadi_operations(casadi.Function("f", list(casadi.symvar(y)), [casadi.cse(y)]))
+    return adds, products
 
 
 def row(

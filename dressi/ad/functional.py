@@ -52,6 +52,7 @@ from .imaging.filters import *
 from .imaging.order import *
 from .imaging.warps import *
 from .expressions.jacobian import *
+from .expressions.sparse import *
 from .expressions.emit import *
 from .loops.loop import *
 from .ops.pixel.kinds import *

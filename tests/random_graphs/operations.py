@@ -36,7 +36,7 @@ LEFT_OUT = {
         "are composed of operators that are drawn",
     ),
     **dict.fromkeys(("checkpoint", "loop"), "take functions; their own tests compare them with unrolled graphs"),
-    **dict.fromkeys(("derivative", "hessian", "jacobian"), "return rows; their own tests draw random graphs"),
+    **dict.fromkeys(("derivative", "hessian", "jacobian", "sparse_jacobian"), "return rows; their own tests draw random graphs"),
     "source": "returns text",
     "constant_value": "returns an array",
     "Like": "is a type",

@@ -11,4 +11,5 @@ From the bottom up:
     emit            F.source: the text of a function
     elimination     the order in which a graph of partial derivatives is multiplied
     jacobian        derivatives of expressions, Variables again; F.jacobian, F.hessian, F.derivative
+    sparse          their entries that are not always zero; F.sparse_jacobian
 """

@@ -16,11 +16,12 @@ from ...errors import GraphError
 from ..graph import Function, Variable, as_variable
 from ..graph.traversal import topological_order
 from ..graph.types import FLOAT, Domain, VType, vector_type
-from ..ops.image.reduce import Expand
+from ..ops.image.reduce import Expand, extents
 from ..ops.pixel.arithmetic import hadamard
 from ..ops.pixel.constant import constant
 from ..ops.pixel.matrix import Columns, component
 from ..ops.pixel.vector import Construct
+from ..transform.gradient import blocks_derivatives, depending
 from ..transform.simplify import paused
 from .count import count, fewest_of, shortest
 from .elimination import LARGEST, Linearized
@@ -68,6 +69,20 @@ def jacobian_steps(
     """The steps of a ``jacobian``, row by row."""
     table, reader, roots = _read(outputs, inputs)
     return _best(table, roots, [x for v in inputs for x in reader.leaves[v]], limit)
+
+
+def jacobian_of_texels(
+    outputs: Sequence[Variable], inputs: Sequence[Variable], limit: int | None
+) -> Steps | None:
+    """The steps of a ``jacobian``; None if texels mix, or if an input has texels that no output has."""
+    order, given = topological_order(outputs), set(inputs)
+    through = depending(order, inputs) - given
+    mixes = any(f.output in through and not blocks_derivatives(f) and not readable(f) for f in order)
+    if mixes or not all(any(_fits(x, y) for y in outputs) for x in inputs):
+        return None
+    steps = jacobian_steps(outputs, inputs, limit)
+    _refuse(count(steps).total, limit)
+    return steps
 
 
 @paused()
@@ -179,7 +194,7 @@ def _read(outputs: Sequence[Variable], inputs: Sequence[Variable]) -> tuple[Tabl
     if not all(v.is_leaf for v, f in order if f is None) or any(map(_is_undeclared, classes)):
         _same_texel(reader, outputs, inputs)
     for x in inputs:
-        if not any(all(n in (1, m) for n, m in zip(_extents(x), _extents(y), strict=True)) for y in outputs):
+        if not any(_fits(x, y) for y in outputs):
             raise GraphError(
                 f"{x} has other texels than {outputs[0]}: the inputs of a Jacobian have one texel, or those"
                 " of an output"
@@ -207,9 +222,9 @@ def _same_texel(reader: Reader, outputs: Sequence[Variable], inputs: Sequence[Va
         reached.add(f.output)
 
 
-def _extents(v: Variable) -> tuple[int, ...]:
-    (width, height), tiles, channels = v.domain
-    return width, height, tiles, channels
+def _fits(x: Variable, y: Variable) -> bool:
+    """Whether x has one texel, or those of y, along each axis."""
+    return all(n in (1, m) for n, m in zip(extents(x.domain), extents(y.domain), strict=True))
 
 
 # Steps as Variables: each operation is a Function of one texel again.
