@@ -4,15 +4,13 @@
     python apps/least_squares/compare.py --only arap_mesh laplacian --device SwiftShader
 
 SciPy solves each energy by Levenberg-Marquardt with sparse direct solves: those of meshes from their NumPy form, those of
-images from Jacobians that the graph itself gives (see ``GraphEnergy``). With pyceres installed, Ceres solves the ARAP mesh,
-too; its own time is that without the evaluation of residuals in Python. Times are CPU seconds to a cost within 1e-3 of the
-optimum, without builds. Writes compare.json.
+images from Jacobians that the graph itself gives (see ``GraphEnergy``). Times are CPU seconds to a cost within 1e-3 of the
+optimum, without builds. ``paper/meshes.py`` has meshes of the paper's sizes, beside Ceres. Writes compare.json.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,12 +29,12 @@ from images import GREY, flow_frames, shaded, splice, warp
 from mesh_inputs import SOLVES, armadillo
 from problem import Problem, reference_row, row_of, solve
 from scipy import sparse
-from scipy_solver import STEP, Energy, levenberg_marquardt
+from scipy_solver import Energy, levenberg_marquardt
 
 from dressi import Device, Variable, jvp
 from dressi.ad.graph.evaluation import Evaluator
 from dressi.ad.least_squares import GaussNewton, LeastSquares, LevenbergMarquardt
-from dressi.render import Mesh, load_mesh
+from dressi.render import load_mesh
 from dressi.render.io import write_json
 from dressi.render.io.files import data_file
 
@@ -144,79 +142,13 @@ def by_scipy(problem: Problem, steps: int) -> dict[str, Any]:
     return reference_row(levenberg_marquardt(energy, problem.start(), steps=steps))
 
 
-def by_ceres(mesh: Mesh, vertices: np.ndarray, targets: np.ndarray) -> dict[str, Any] | None:
-    """Ceres on the ARAP mesh, with a residual block for each vertex and its edges. None where pyceres is not installed."""
-    try:
-        import pyceres
-    except ImportError:
-        print("pyceres is not installed, so Ceres is left out: pip install pyceres")
-        return None
-
-    class Star(pyceres.CostFunction):
-        def __init__(self, before: np.ndarray):
-            super().__init__()
-            self.before, count = before, len(before)
-            self.set_num_residuals(3 * count)
-            self.set_parameter_block_sizes([3] * (count + 2))
-            self.ends = -np.kron(np.eye(count), np.sqrt(arap_mesh.W_REG) * np.eye(3)).reshape(-1, count, 3)
-
-        def Evaluate(self, parameters, residuals, jacobians) -> bool:  # the name that Ceres calls
-            x, angles, *ends = parameters
-            turned = [angles, *(angles + STEP * 1j * e for e in np.eye(3))]
-            at, *moved = (arap_mesh.rotated(np.tile(a, (len(ends), 1)), self.before) for a in turned)
-            root = np.sqrt(arap_mesh.W_REG)
-            residuals[:] = root * (x - np.array(ends) - at).ravel()
-            if jacobians is not None:
-                by_angle = -root * np.stack([m.imag.ravel() / STEP for m in moved], 1)
-                slopes = [-self.ends.sum(1), by_angle, *np.moveaxis(self.ends, 1, 0)]
-                for k, slope in enumerate(slopes):
-                    if jacobians[k] is not None:
-                        jacobians[k][:] = slope.ravel()
-            return True
-
-    class Marker(pyceres.CostFunction):
-        def __init__(self, target: np.ndarray):
-            super().__init__()
-            self.target = target
-            self.set_num_residuals(3)
-            self.set_parameter_block_sizes([3])
-
-        def Evaluate(self, parameters, residuals, jacobians) -> bool:
-            residuals[:] = np.sqrt(arap_mesh.W_FIT) * (parameters[0] - self.target)
-            if jacobians is not None and jacobians[0] is not None:
-                jacobians[0][:] = np.sqrt(arap_mesh.W_FIT) * np.eye(3).ravel()
-            return True
-
-    places, angles = list(mesh.positions.copy()), list(np.zeros_like(mesh.positions))
-    problem, kept = pyceres.Problem(), []
-    for vertex, target in zip(vertices, targets, strict=True):
-        kept.append((Marker(target.astype(float)), [places[vertex]]))
-    offsets, near = mesh.neighbours()
-    for k in range(len(places)):
-        ends = near[offsets[k] : offsets[k + 1]]
-        star = Star(mesh.positions[k] - mesh.positions[ends])
-        kept.append((star, [places[k], angles[k], *(places[e] for e in ends)]))
-    for function, blocks in kept:
-        problem.add_residual_block(function, None, blocks)
-    chosen, report = pyceres.SolverOptions(), pyceres.SolverSummary()
-    chosen.linear_solver_type = pyceres.LinearSolverType.SPARSE_NORMAL_CHOLESKY
-    chosen.max_num_iterations, chosen.num_threads = 200, 1
-    begun = time.process_time()
-    pyceres.solve(chosen, problem, report)
-    evaluated = report.residual_evaluation_time_in_seconds + report.jacobian_evaluation_time_in_seconds
-    return {
-        "initial": report.initial_cost, "final": report.final_cost, "steps": report.num_successful_steps,
-        "cpu_seconds": time.process_time() - begun, "own_seconds": report.total_time_in_seconds - evaluated,
-    }  # fmt: skip
-
-
 def line(row: Mapping[str, Any]) -> str:
     """A row of the table."""
 
     def shown(value: float | None, digits: str) -> str:
         return "-" if value is None else format(value, digits)
 
-    scipy, ceres = row.get("scipy") or {}, row.get("ceres") or {}
+    scipy = row.get("scipy") or {}
     words = [
         f"{row['name']:22}",
         f"{row['initial']:14.9g}",
@@ -228,11 +160,10 @@ def line(row: Mapping[str, Any]) -> str:
         f"{shown(row['cpu_to_1e-3'], '.3g'):>9}",
         f"{shown(scipy.get('cpu_to_1e-3'), '.3g'):>9}",
     ]
-    words += [f"{shown(ceres.get('cpu_seconds'), '.3g'):>9}", f"{shown(ceres.get('own_seconds'), '.3g'):>9}"]
     return " ".join(words)
 
 
-HEADER = f"{'energy':22} {'initial':>14} {'dressi':>14} {'SciPy':>14} {'excess':>9} {'CPU s':>9} {'SciPy':>9} {'Ceres':>9} {'its own':>9}"
+HEADER = f"{'energy':22} {'initial':>14} {'dressi':>14} {'SciPy':>14} {'excess':>9} {'CPU s':>9} {'SciPy':>9}"
 
 
 def main() -> None:
@@ -240,7 +171,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", nargs="+", choices=list(CASES), default=list(CASES))
-    parser.add_argument("--no-reference", action="store_true", help="leave SciPy and Ceres out")
+    parser.add_argument("--no-reference", action="store_true", help="leave SciPy out")
     parser.add_argument("--device", default=None, help="Vulkan device, by name or index")
     parser.add_argument("--headless", action="store_true", help="open no window (there is none)")
     parser.add_argument("--out", type=Path, default=Path("out/least_squares"))
@@ -254,10 +185,7 @@ def main() -> None:
             problem, before = case.problem()
             run = solve(problem, case.solver, case.steps, device, before)
             scipy = None if given.no_reference or not case.reference else by_scipy(problem, case.reference)
-            ceres = by_ceres(*armadillo()) if name == "arap_mesh" and not given.no_reference else None
-            rows.append(
-                {"name": name, "solver": repr(case.solver), **row_of(problem, run, scipy), "ceres": ceres}
-            )
+            rows.append({"name": name, "solver": repr(case.solver), **row_of(problem, run, scipy)})
             print(line(rows[-1]), flush=True)
             write_json(given.out / "compare.json", rows)
 

@@ -152,6 +152,13 @@ def test_programs_of_opt_find_the_optimum(run_script, name: str, options: str, t
 
 
 @pytest.mark.usefixtures("settings")
+def test_meshes_are_as_good_as_those_of_direct_solves(run_script, tmp_path: Path):
+    run_script(FOLDER / "paper" / "meshes.py", "--quick", "--only", "cotangent_smoothing")
+    (row,) = json.loads((tmp_path / "meshes.json").read_text())
+    assert abs(row["excess"]) < 1e-5 and row["vertices"] == 162 and None not in row["cpu_to_1e-3"]
+
+
+@pytest.mark.usefixtures("settings")
 def test_costs_in_the_table_are_those_of_the_references(run_script, tmp_path: Path):
     run_script(FOLDER / "compare.py", "--only", "laplacian", "cotangent_smoothing")
     rows = json.loads((tmp_path / "compare.json").read_text())
