@@ -32,8 +32,7 @@ from .ad.graph.types import VType
 from .errors import InputError
 from .frameworks.crossing import HOST, Cuda, CudaArray, CudaCrossing
 from .frameworks.engine import Engine, engine, on_worker
-from .frameworks.operation import WRAP, Operation, Spec, wrapped
-from .frameworks.optional import library
+from .frameworks.operation import WRAP, Operation, Spec, library, wrapped
 from .frameworks.raster import (
     ANTIALIAS,
     INTERPOLATE,

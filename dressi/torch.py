@@ -31,8 +31,7 @@ from .ad.graph.types import VType
 from .errors import InputError
 from .frameworks.crossing import Cuda, CudaCrossing, CudaView
 from .frameworks.engine import Engine, engine, on_worker
-from .frameworks.operation import WRAP, Operation, spec_of, wrapped
-from .frameworks.optional import library
+from .frameworks.operation import WRAP, Operation, library, spec_of, wrapped
 from .frameworks.raster import (
     ANTIALIAS,
     INTERPOLATE,

@@ -1,4 +1,4 @@
-"""An operation on arrays: its signature, graph and outputs, and how arrays lie in Variables."""
+"""An operation on arrays: its signature, graph and outputs, how arrays lie in Variables, and the libraries of frameworks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, wraps
+from importlib import import_module
 from itertools import accumulate, pairwise, starmap
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
@@ -379,3 +380,19 @@ def wrapped(
         raise InputError(f"the wrapped function has no argument {unknown[0]!r}; it has {', '.join(names)}")
     found = tuple((types or {}).get(name) for name in names)
     return Wrapped(function, names, found, tuple(name in chosen for name in names))
+
+
+# Libraries that dressi can do without.
+
+
+def library(name: str, extra: str) -> Any:
+    """A library that an extra of dressi installs. Raises InputError where it is missing or broken.
+
+    extra: what ``pip install 'dressi[...]'`` names.
+    """
+    try:
+        return import_module(name)
+    except (ImportError, OSError) as error:
+        missing = isinstance(error, ModuleNotFoundError) and error.name == name
+        state = "which is not installed" if missing else f"which does not load ({error})"
+        raise InputError(f"dressi.{extra} needs {name}, {state}: pip install 'dressi[{extra}]'") from None

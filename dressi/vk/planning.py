@@ -19,7 +19,7 @@ from .plan.core.limits import DeviceLimits
 from .plan.core.options import DEFAULT, PlanOptions
 from .plan.execution.images import NOTHING, ImageSlot
 from .plan.execution.plan import Plan, TooLarge
-from .plan.glsl.shaders import ShaderText
+from .plan.glsl.writer import ShaderText
 from .plan.model.device import DeviceModel
 
 

@@ -32,7 +32,7 @@ from dressi.vk.plan.core.limits import PROFILES, DeviceLimits, profile
 from dressi.vk.plan.core.options import BASELINE, DEFAULT, PlanOptions
 from dressi.vk.plan.core.substage import Accumulate, FaceSums, FragmentScatter, ListFaces
 from dressi.vk.plan.glsl.generate import _SHADERS
-from dressi.vk.plan.glsl.shaders import stage_of
+from dressi.vk.plan.glsl.writer import stage_of
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE, DESKTOP
 from dressi.vk.run.execution import gate
 from dressi.vk.run.execution.executor import VulkanExecutor

@@ -66,7 +66,7 @@ from .core.substage import SubStage
 from .execution.images import assign_images, usages
 from .execution.plan import Plan, Schedule
 from .glsl.generate import Alike, generate
-from .glsl.shaders import ShaderText
+from .glsl.writer import ShaderText
 from .lowering import scatter
 from .lowering.fragment_value import FragmentValue, fuse_into_draws, without
 from .lowering.samplers import sample_in_hardware

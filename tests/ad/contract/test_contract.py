@@ -14,7 +14,7 @@ from dressi.ad.imaging.contract import FUNCTIONS
 from dressi.config import shader_text
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.core.limits import profile
-from dressi.vk.plan.glsl.shaders import stage_of
+from dressi.vk.plan.glsl.writer import stage_of
 from dressi.vk.run.shaders.pyglslang import compile_glsl
 
 A = Variable(FLOAT, (5, 4), name="a")

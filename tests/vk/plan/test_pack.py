@@ -21,7 +21,7 @@ from dressi.vk.plan.core.options import BASELINE, PlanOptions
 from dressi.vk.plan.core.substage import Compute, Fragment, Scatter
 from dressi.vk.plan.execution.plan import plan_dot, plan_svg
 from dressi.vk.plan.glsl.generate import generate
-from dressi.vk.plan.glsl.shaders import stage_of
+from dressi.vk.plan.glsl.writer import stage_of
 from dressi.vk.plan.model.records import CPU, DESKTOP
 from dressi.vk.run.shaders.pyglslang import compile_glsl
 

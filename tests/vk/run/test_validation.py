@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dressi import INT, Device, DressiAD, DressiError, F, OutOfMemoryError, PixelFunction, PlanError, Variable
 from dressi.config import config
 from dressi.vk.plan.execution.images import slot_of
-from dressi.vk.plan.glsl.shaders import Resource
+from dressi.vk.plan.glsl.writer import Resource
 from dressi.vk.run.device.commands import Commands
 from dressi.vk.run.device.memory import DeviceBuffer, make_image
 from dressi.vk.run.device.transfer import Transfers

@@ -10,7 +10,7 @@ from functools import cached_property
 from ....ad.graph import Variable
 from ..core.limits import DeviceLimits, Tiling
 from ..core.substage import Binding, Range, SparseWork, Stage, SubStage
-from ..glsl.shaders import Shaders
+from ..glsl.writer import Shaders
 
 
 class Usage(Flag):

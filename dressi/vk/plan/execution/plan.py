@@ -17,7 +17,7 @@ from ..analysis.dependencies import Leaves, OldValue
 from ..core.accumulators import accumulator_bytes
 from ..core.limits import DeviceLimits
 from ..core.substage import Binding, Fragment, PrimitiveWork, Scatter, Stage, SubStage
-from ..glsl.shaders import Shaders
+from ..glsl.writer import Shaders
 from ..lowering.chains import rows_of
 from ..lowering.register_tiles import TiledContraction, tiled_in
 from ..model.schedules import Rows, Schedules, loop_nests

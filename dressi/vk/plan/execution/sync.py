@@ -22,7 +22,7 @@ from typing import Generic, Protocol, TypeVar
 from ....ad.graph import Variable
 from ..core.lists import BlockHits, FaceList
 from ..core.substage import Binding, ListBlocks, PrimitiveWork, Scatter, SparseWork, Stage, SubStage
-from ..glsl.shaders import Shaders, ShaderSource, stage_of
+from ..glsl.writer import Shaders, ShaderSource, stage_of
 
 
 class Pipe(IntFlag):

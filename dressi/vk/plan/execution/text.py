@@ -32,7 +32,7 @@ from ....ad.graph.includes import versions
 from ....ad.graph.types import VType
 from ....errors import DressiError
 from ..analysis.dependencies import OldValue
-from ..glsl.shaders import ShaderSource
+from ..glsl.writer import ShaderSource
 from ..lowering.scatter import InverseList
 
 PACKAGES = ("dressi.ad.", "dressi.render.", "dressi.vk.plan.")

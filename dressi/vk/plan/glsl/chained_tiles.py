@@ -34,8 +34,7 @@ from .register_tiles import (
     tile_text,
     under,
 )
-from .shaders import Shaders, workgroup_number
-from .writer import Writer
+from .writer import Shaders, Writer, workgroup_number
 
 COOPERATIVE = "GL_KHR_cooperative_matrix"
 _EXTENSIONS = (

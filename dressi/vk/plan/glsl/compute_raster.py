@@ -13,8 +13,7 @@ from ..core.lists import FaceList
 from ..core.substage import GROUP, ComputeRaster, Visit
 from ..lowering.fragment_value import FragmentValue
 from .raster import FACE, declare_list, hoist, needed, texel_of_list
-from .shaders import LONG_ATOMICS, Resource, Shaders, constants, invocation_number, workgroup_number
-from .writer import Writer
+from .writer import LONG_ATOMICS, Resource, Shaders, Writer, constants, invocation_number, workgroup_number
 
 SMALL = 32
 """Pixels of the box of a face that one invocation visits alone; workgroups visit larger ones together."""

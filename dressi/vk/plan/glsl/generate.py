@@ -14,8 +14,7 @@ from ..core.substage import Compute, Fragment, Joined, SubStage, TiledCompute, W
 from . import compute_raster, pixel, raster, scatter
 from .chained_tiles import contract_shaders
 from .pixel import write_work
-from .shaders import Shaders, ShaderSource, ShaderText, workgroup_number
-from .writer import Writer
+from .writer import Shaders, ShaderSource, ShaderText, Writer, workgroup_number
 
 # GLSL of joined dispatches: the invocations of a workgroup do the texels of one phase after the other, and wait
 # for each other between two.

@@ -11,8 +11,7 @@ from ....ad.graph import Variable
 from ..core.limits import DeviceLimits, Tiling
 from ..core.lists import BlockHits, FaceList, WorkList
 from ..core.substage import GROUP, ONE, Compute, FindHits, Fragment, ListBlocks, Sparse, SubStage
-from .shaders import Resource, Shaders, invocation_number, workgroup_number
-from .writer import Writer
+from .writer import Resource, Shaders, Writer, invocation_number, workgroup_number
 
 FULL_SCREEN = """#version 450
 void main() {

@@ -19,8 +19,7 @@ from ..core.lists import LISTING, FaceList
 from ..core.substage import Accumulate, Binding, ListFaces, PrimitiveWork, Raster
 from ..lowering.fragment_value import FragmentValue
 from .pixel import write_work
-from .shaders import Resource, Shaders, workgroup_number
-from .writer import Writer, component
+from .writer import Resource, Shaders, Writer, component, workgroup_number
 
 Actual = Mapping[Variable, Variable]
 """The image that each formal input of a sub-graph stands for."""

@@ -33,8 +33,7 @@ from . import compute_raster, raster
 from .compute_raster import ROUND
 from .pixel import FULL_SCREEN, invocation, write_work
 from .raster import FACE, Flat
-from .shaders import LONG_ATOMICS, Resource, Shaders, constants, invocation_number
-from .writer import Writer, component
+from .writer import LONG_ATOMICS, Resource, Shaders, Writer, component, constants, invocation_number
 
 Adding = ScatterFunction | FragmentScatterFunction | AccumulateFunction
 

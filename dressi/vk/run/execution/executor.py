@@ -19,7 +19,7 @@ from ...plan.analysis.dependencies import copied_by_work
 from ...plan.core.limits import DeviceLimits, most_restrictive
 from ...plan.core.options import DEFAULT, PlanOptions
 from ...plan.execution.plan import Plan, plan_dot
-from ...plan.glsl.shaders import stage_of
+from ...plan.glsl.writer import stage_of
 from ...plan.lowering.scatter import Counts, check_lengths, counts_of
 from ...plan.model.device import DeviceModel
 from ..device.device import Device

@@ -19,7 +19,7 @@ from ....errors import PlanError
 from ...plan.core.substage import PrimitiveWork, SparseWork, Stage
 from ...plan.execution.plan import Plan
 from ...plan.execution.sync import Command, Level, Part
-from ...plan.glsl.shaders import Resource, fetched_at
+from ...plan.glsl.writer import Resource, fetched_at
 from ...plan.model.device import DeviceModel
 from ...plan.predict.stages import stage_seconds
 from ..device.commands import Commands

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from ....ad.graph import Function
 from ....ad.graph.includes import is_own
 from ....errors import ShaderError
-from ...plan.glsl.shaders import ShaderSource
+from ...plan.glsl.writer import ShaderSource
 from ..host.cache import fingerprint
 
 # Errors of GLSL compilers in terms of what the user wrote: the Function, its snippet and the line in it.

@@ -14,7 +14,7 @@ from ....ad.graph import Variable
 from ....ad.graph.types import Sampler
 from ....config import config
 from ...plan.core.substage import Accumulate, FragmentScatter, PrimitiveWork, SubStage
-from ...plan.glsl.shaders import Resource, Shaders, stage_of
+from ...plan.glsl.writer import Resource, Shaders, stage_of
 from ..device.device import Device
 from ..device.memory import DeviceBuffer
 from ..device.shared import Reference
