@@ -36,7 +36,7 @@ class Problem:
 
     def start(self) -> list[np.ndarray]:
         """The unknowns at the start, (count, components) each, as ``levenberg_marquardt`` takes them."""
-        return [np.reshape(x.data, (-1, x.vtype.components)) for x in self.unknowns]  # type: ignore[arg-type]
+        return [np.reshape(x.data, (-1, x.vtype.components))[: x.count] for x in self.unknowns]  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
