@@ -18,10 +18,10 @@ from dressi.errors import InputError
 from dressi.render.formats.clouds import load_las, load_xyz
 from dressi.render.formats.glb import save_glb, save_glb_scene
 from dressi.render.formats.gltf.scene import load_gltf, load_gltf_scene
-from dressi.render.formats.obj import load_obj, load_obj_parts, save_obj
-from dressi.render.formats.polygons import load_off, load_ply, load_ply_shape, load_stl, save_ply, save_stl
-from dressi.render.io.files import SURFACES, read_bytes, usable
-from dressi.render.mesh import Mesh
+from dressi.render.formats.obj import load_obj, save_obj
+from dressi.render.formats.polygons import load_off, load_ply, load_stl, save_ply, save_stl
+from dressi.render.io.files import SURFACES, read_bytes, usable, without_faces
+from dressi.render.mesh import Mesh, joined
 from dressi.render.scene.scene import Node, Scene
 from dressi.render.strands.geometry import PointGeometry
 from dressi.render.strands.ribbons import unlit
@@ -29,6 +29,28 @@ from dressi.render.strands.ribbons import unlit
 __all__ = [
     "load_mesh", "load_scene", "save_glb", "save_mesh", "save_obj", "save_ply", "save_scene", "save_stl",
 ]  # fmt: skip
+
+
+Shapes = Mesh | PointGeometry | Sequence[Mesh | PointGeometry]
+"""What readers of parts give: one or several."""
+
+
+def _meshes(shapes: Shapes) -> tuple[list[Mesh], list[PointGeometry]]:
+    """The meshes, and the clouds."""
+    shapes = [shapes] if isinstance(shapes, (Mesh, PointGeometry)) else shapes
+    return [s for s in shapes if isinstance(s, Mesh)], [s for s in shapes if isinstance(s, PointGeometry)]
+
+
+def _one(parts: Callable[[Path], Shapes]) -> Callable[[Path], Mesh]:
+    """Reads all parts as one mesh."""
+
+    def load(path: Path) -> Mesh:
+        meshes, clouds = _meshes(parts(path))
+        if not meshes:
+            raise without_faces(sum(cloud.count for cloud in clouds))
+        return joined(meshes, str(path))
+
+    return load
 
 
 class Format(NamedTuple):
@@ -40,7 +62,7 @@ class Format(NamedTuple):
 
     load: Callable[[Path], Mesh] | None = None
     save: Callable[[str | os.PathLike, Mesh], None] | None = None
-    parts: Callable[[Path], Sequence[Mesh | PointGeometry]] | None = None
+    parts: Callable[[Path], Shapes] | None = None
     load_scene: Callable[[Path], Scene] | None = None
     save_scene: Callable[[Path, Scene], None] | None = None
 
@@ -48,13 +70,13 @@ class Format(NamedTuple):
 FORMATS = {
     ".glb": Format(load_gltf, save_glb, load_scene=load_gltf_scene, save_scene=save_glb_scene),
     ".gltf": Format(load_gltf, load_scene=load_gltf_scene),
-    ".obj": Format(load_obj, save_obj, parts=load_obj_parts),
-    ".ply": Format(load_ply, save_ply, parts=lambda path: [load_ply_shape(path)]),
+    ".obj": Format(_one(load_obj), save_obj, parts=load_obj),
+    ".ply": Format(_one(load_ply), save_ply, parts=load_ply),
     ".off": Format(load_off),
     ".stl": Format(load_stl, save_stl),
-    ".xyz": Format(parts=lambda path: [load_xyz(path)]),
-    ".las": Format(parts=lambda path: [load_las(path)]),
-    ".laz": Format(parts=lambda path: [load_las(path)]),
+    ".xyz": Format(parts=load_xyz),
+    ".las": Format(parts=load_las),
+    ".laz": Format(parts=load_las),
 }
 MESHES = ", ".join(ending for ending, kind in FORMATS.items() if kind.load)
 """The endings of files with meshes that can be read."""
@@ -137,10 +159,9 @@ def load_scene(path: str | os.PathLike) -> Scene:
     if kind.parts is None:
         return Scene([Node(load_mesh(path))])
     with usable(path, "its mesh"):
-        shapes = kind.parts(path)
-        parts = [shape for shape in shapes if isinstance(shape, Mesh)]
+        parts, clouds = _meshes(kind.parts(path))
         if not parts:
-            return Scene([Node(points, unlit, name=points.name) for points in shapes])
+            return Scene([Node(points, unlit, name=points.name) for points in clouds])
         # A material whose faces have no area is nothing to draw; a file of such alone is refused.
         drawn = [part for part in parts if not part.validate().degenerate_faces().all()] or parts
         meshes = [part.clean() for part in drawn]

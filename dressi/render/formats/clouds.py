@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import InputError, warn
-from ..io.files import Damaged, check_counts, read_bytes
+from ..io.files import Damaged, check_counts, library, read_bytes
 from ..strands.geometry import PointGeometry
 from ..surface.color import srgb_to_linear
 
@@ -77,12 +77,7 @@ def load_las(path: Path) -> PointGeometry:
     """Read places and colours of .las or .laz; intensities, classes and times are left out. Raises
     InputError."""
     data = read_bytes(path, "cloud")
-    try:
-        import laspy  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise InputError(
-            f"'{path}' needs the library laspy: pip install 'dressi[clouds]'; or export it as .ply"
-        ) from None
+    laspy = library("laspy", "clouds", "export it as .ply")
     _check_records(data)
     try:
         with laspy.open(io.BytesIO(data)) as reader:

@@ -15,6 +15,7 @@ import numpy as np
 from ...ad.graph import Variable
 from ...errors import InputError, warn
 from ..cameras import Camera
+from ..cameras.rigid import look_at
 from ..core.materials import EXTENSIONS, GLTF, Map, Parameter
 from ..io.files import write_files
 from ..io.images import encode_png, resize
@@ -388,6 +389,8 @@ def joint_nodes(
 
 def skin(document: Written, name: str, shape: SkinnedGeometry, joints: list[int]) -> int:
     """A skin of joints that are written, and its number."""
+    for joint, called in zip(joints, getattr(shape.skeleton, "names", ()), strict=False):
+        document.lists["nodes"][joint].setdefault("name", called)
     rows = shape.inverse_bind.swapaxes(1, 2).reshape(-1, 16).copy()
     rows[:, 3::4] = (0, 0, 0, 1)
     bind = document.accessor(rows, "MAT4", target=None)
@@ -412,9 +415,7 @@ def camera(document: Written, name: str, view: Camera) -> None:
             "aspectRatio": float(width / height * fy / fx),
         }
     number = document.add("cameras", {"type": kind, kind: lens | planes, "name": name})
-    matrix = np.eye(4)
-    matrix[:3, :3] = view.rotation.T * (1, -1, -1)
-    matrix[:3, 3] = view.center
+    matrix = _standing(view.rotation, view.center)
     document.add("nodes", {"camera": number, "name": name, **matrix_entry(matrix)})
 
 
@@ -456,12 +457,13 @@ def _three(number: int, value: Any) -> np.ndarray:
 
 def _aimed(place: np.ndarray, shine: np.ndarray) -> np.ndarray:
     """(4, 4) of a node at a place whose -z points along a direction."""
-    matrix, back = np.eye(4), -shine / np.linalg.norm(shine)
-    matrix[:3, 3] = place
-    if not np.allclose(back, (0, 0, 1)):
-        right = np.cross(np.eye(3)[int(np.argmin(np.abs(back)))], back)
-        right /= np.linalg.norm(right)
-        matrix[:3, :3] = np.stack([right, np.cross(back, right), back], axis=1)
+    return _standing(look_at(np.zeros(3), shine)[0], place)
+
+
+def _standing(rotation: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """(4, 4) of a node that looks as a camera of that rotation does."""
+    matrix = np.eye(4)
+    matrix[:3, :3], matrix[:3, 3] = rotation.T * (1, -1, -1), place
     return matrix
 
 
@@ -521,8 +523,8 @@ class _WrittenScene(Written):
         if isinstance(shape, SkinnedGeometry):
             key = (id(shape.skeleton), id(matrix), shape.inverse_bind.tobytes())
             if key not in self._skins:
-                numbers = self._joints(shape, joints) if moved else joint_nodes(self, name, shape, matrix)
-                self._skins[key] = skin(self, name, shape, numbers)
+                numbers = map(self._placed, joints) if moved else joint_nodes(self, name, shape, matrix)
+                self._skins[key] = skin(self, name, shape, list(numbers))
             entry["skin"] = self._skins[key]
         elif matrix is not None and not baked and not moved:
             entry |= matrix_entry(matrix)
@@ -552,25 +554,14 @@ class _WrittenScene(Written):
         warn(f"node '{node.name}' has another skin or place than its clips move; they are not written for it")
         return False
 
-    def _joints(self, shape: SkinnedGeometry, joints: tuple[int, ...]) -> list[int]:
-        numbers = [self._placed(joint) for joint in joints]
-        for number, name in zip(numbers, getattr(shape.skeleton, "names", ()), strict=False):
-            self.lists["nodes"][number].setdefault("name", name)
-        return numbers
-
     def _placed(self, index: int) -> int:
         """The number of a node of the motion's file, which is written below those above it."""
         motion, above = self._motion, -1
         assert motion is not None
         for node in reversed(motion.line(index)):
             if node not in self._tree:
-                own = motion.own(node)
-                parts = (
-                    {path: np.asarray(row).tolist() for path, row in own.items()}
-                    if isinstance(own, dict)
-                    else matrix_entry(own)
-                )
-                self._tree[node] = self.add("nodes", parts)
+                own = {path: np.ravel(part.T).tolist() for path, part in motion.own(node).items()}
+                self._tree[node] = self.add("nodes", own)
                 if above != -1:
                     self.lists["nodes"][above].setdefault("children", []).append(self._tree[node])
             above = self._tree[node]

@@ -17,7 +17,7 @@ from ..core.materials import GLTF, Map, Placement
 from ..io import files
 from ..io.images import encode_png, linear_rgb, read_texture, resize, three_channels
 from ..io.pixels import decode_pixels
-from ..mesh import Material, Mesh, joined, triangulate, weld
+from ..mesh import Material, Mesh, triangulate, weld
 from ..strands.geometry import PointGeometry
 from ..surface.color import linear_to_srgb, srgb_to_linear
 from .clouds import cloud, linear_codes
@@ -130,17 +130,7 @@ def _corner(token: str, counts: tuple[int, int, int]) -> list[int]:
     return numbers
 
 
-def load_obj(path: Path) -> Mesh:
-    """Read an .obj as one welded Mesh, not cleaned yet: `load_obj_parts`, joined by `joined`, with one atlas
-    for several textures. Raises InputError."""
-    parts = load_obj_parts(path)
-    meshes = [part for part in parts if isinstance(part, Mesh)]
-    if not meshes:
-        raise files.without_faces(sum(part.count for part in parts if isinstance(part, PointGeometry)))
-    return joined(meshes, str(path))
-
-
-def load_obj_parts(path: Path) -> list[Mesh] | list[PointGeometry]:
+def load_obj(path: Path) -> list[Mesh] | list[PointGeometry]:
     """Read an .obj as a welded Mesh for each material, named by it, not cleaned yet. Of one without faces,
     points: those of its ``p`` elements, or all vertices where it has no elements.
 

@@ -105,15 +105,7 @@ class _Header(NamedTuple):
     size: int
 
 
-def load_ply(path: Path) -> Mesh:
-    """Read a .ply with faces; see ``load_ply_shape``. Raises InputError."""
-    shape = load_ply_shape(path)
-    if isinstance(shape, PointGeometry):
-        raise without_faces(shape.count)
-    return shape
-
-
-def load_ply_shape(path: Path) -> Mesh | PointGeometry:
+def load_ply(path: Path) -> Mesh | PointGeometry:
     """Read a .ply, text or binary, as one welded Mesh, not cleaned yet, or without faces as points. Polygons
     are triangulated, concave ones too.
 

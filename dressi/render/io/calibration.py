@@ -151,9 +151,7 @@ def _cut(panorama: Camera, bounds: np.ndarray | None) -> Camera:
         )
     half = np.arcsin(radius / far)
     side = int(np.ceil(2 * panorama.intrinsics[0, 0] * np.tan(half)))
-    aside = np.linalg.norm(np.cross(panorama.up, middle - eye)) > 0.1 * far
-    up = panorama.up if aside else panorama.forward
-    return Camera.perspective(2 * np.degrees(half), (side, side), eye, middle, up=up, name=name)
+    return Camera.perspective(2 * np.degrees(half), (side, side), eye, middle, up=panorama.up, name=name)
 
 
 def has_pictures(folder: Path) -> bool:

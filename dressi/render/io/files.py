@@ -25,6 +25,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -262,6 +263,16 @@ def silenced() -> Iterator[None]:
             for number, copy in kept:
                 os.dup2(copy, number)
                 os.close(copy)
+
+
+def library(name: str, extra: str, otherwise: str) -> Any:
+    """A package of an extra. Raises InputError with what to do otherwise."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise InputError(
+            f"it needs the library {name}: pip install 'dressi[{extra}]'; or {otherwise}"
+        ) from None
 
 
 def reason(error: Exception) -> str:

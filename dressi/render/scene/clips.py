@@ -92,13 +92,13 @@ class Clip:
 class Motion:
     """The tree of nodes of a file, which clips move.
 
-    parents: by number of a node, -1 for none.  rest: matrices (4, 4), or translation, rotation and scale.
+    parents: by number of a node, -1 for none.  rest: its matrix, or its translation, rotation and scale.
     nodes: for each node of the scene that of the file.  joints: of its skin, in the order of its skeleton.
     """
 
     clips: tuple[Clip, ...]
     parents: Mapping[int, int]
-    rest: Mapping[int, Any]
+    rest: Mapping[int, Mapping[str, np.ndarray]]
     nodes: Sequence[int]
     joints: Sequence[tuple[int, ...]]
     pose: Mapping[int, Mapping[str, np.ndarray]] = field(default_factory=dict)
@@ -166,18 +166,14 @@ class Motion:
             line.append(above)
         return line
 
-    def own(self, node: int) -> Any:
-        """A matrix, or translation, rotation and scale, in the pose."""
-        own = self.rest[node]
-        return (
-            {path: self.pose.get(node, {}).get(path, own[path]) for path in own}
-            if isinstance(own, dict)
-            else own
-        )
+    def own(self, node: int) -> dict[str, np.ndarray]:
+        """The rest of a node with what the pose has instead."""
+        now = self.pose.get(node, {})
+        return {path: now.get(path, part) for path, part in self.rest[node].items()}
 
     def _place(self, line: Sequence[int]) -> np.ndarray:
         place = np.eye(4)
         for node in line:
             own = self.own(node)
-            place = (placement(**own) if isinstance(own, dict) else own) @ place
+            place = (own["matrix"] if "matrix" in own else placement(**own)) @ place
         return place

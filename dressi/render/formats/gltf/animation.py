@@ -35,8 +35,8 @@ def read_motion(document: Document, placed: Sequence[Placed], nodes: Sequence[Pl
             moved.add(node.index)
         if node.index in moved and ("camera" in node.entry or "KHR_lights_punctual" in str(node.entry)):
             document.warn(f"moves a camera or light of {document.node_name(node.index)}, which stays here")
-    rest = {
-        node.index: document.matrix(node.entry)
+    rest: dict[int, dict[str, Any]] = {
+        node.index: {"matrix": document.matrix(node.entry)}
         if "matrix" in node.entry
         else {path: document.numbers(node.entry, path, own) for path, own in REST.items()}
         for node in placed

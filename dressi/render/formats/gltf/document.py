@@ -9,7 +9,6 @@ import base64
 import binascii
 import struct
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
@@ -19,7 +18,7 @@ import numpy as np
 from ....config import config
 from ....errors import InputError, shown, warn
 from ...core.materials import GLTF
-from ...io.files import LARGEST_FILE, Damaged, check_counts, inside, parse_json, read_bytes, reason
+from ...io.files import LARGEST_FILE, Damaged, check_counts, inside, library, parse_json, read_bytes, reason
 from ...scene.clips import placement
 
 MAGIC, JSON_CHUNK, BINARY_CHUNK = 0x46546C67, 0x4E4F534A, 0x004E4942
@@ -209,7 +208,7 @@ class Document:
         )
         if count * stride + sum(len(one) for one, _ in self._inflated.values()) > LARGEST_FILE:
             raise InputError(f"it unpacks to more than {LARGEST_FILE:,} bytes; split it")
-        decode = self._library("meshopt", name).decode_gltf_buffer
+        decode = library("meshopt", "compression", f"export it without {name}").decode_gltf_buffer
         try:
             values = decode(bytes(data), count, stride, part.get("mode"), part.get("filter"))
         except (ValueError, TypeError) as error:
@@ -221,7 +220,7 @@ class Document:
         part, attributes = primitive.get("extensions", {}).get(DRACO), primitive["attributes"]
         if part is None or "bufferView" in self.item("accessors", attributes["POSITION"]):
             return
-        decode = self._library("DracoPy", DRACO).decode
+        decode = library("DracoPy", "compression", f"export it without {DRACO}").decode
         try:
             mesh = decode(bytes(self.view(part["bufferView"])[0]))
             tables = {entry["unique_id"]: entry["data"] for entry in mesh.attributes}
@@ -237,15 +236,6 @@ class Document:
             if values.shape != wanted:
                 raise Damaged(f"Draco has {values.shape} values for accessor {index}, which has {wanted}")
             self._accessors[index] = _numbers(values, entry, self._dtype(entry))
-
-    def _library(self, name: str, extension: str) -> Any:
-        try:
-            return import_module(name)
-        except ImportError:
-            raise InputError(
-                f"it needs the library {name}: pip install 'dressi[compression]'; or export it without"
-                f" {extension}"
-            ) from None
 
     def _elements(self, entry: dict[str, Any], count: int, dtype: np.dtype, width: int) -> np.ndarray:
         view, offset = entry["bufferView"], self.whole(entry, "byteOffset", 0)
