@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -205,7 +204,9 @@ class MeshSession:
         counts = [
             _counted(nodes, graph.subject) for nodes, graph in zip(self._each, self.graphs, strict=True)
         ]
-        self.status = Status(title or self._nodes.nodes[0].name, " | ".join(counts), finished=not clips)
+        self.status = Status(
+            title or self._nodes.nodes[0].name, " | ".join(counts), finished=not clips, plays=True
+        )
 
     @property
     def scene(self) -> Scene:
@@ -254,8 +255,6 @@ class MeshSession:
             self._engine.send(graph.exposure, factor)
 
     def advance(self, seconds: float, *, steps: int | None = None) -> None:
-        if steps is None:
-            time.sleep(max(seconds, 0.0))
         if not self._nodes.clips:
             return
         clip, running = self._nodes.clips[self._clip], self.status.running

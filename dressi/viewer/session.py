@@ -52,7 +52,7 @@ class Slider:
 class Status:
     """What the panel says. phase: of the optimisation.  done, total: its steps, total 0 if nobody knows.
     step_ms: of the last steps.  note: the last thing that was done on request.  running: seconds in a viewer,
-    without pauses."""
+    without pauses.  plays: whether it advances with these seconds, and does no work between pictures."""
 
     title: str
     phase: str = ""
@@ -62,6 +62,7 @@ class Status:
     finished: bool = False
     note: str = ""
     running: float = 0.0
+    plays: bool = False
     curves: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
     """Name of a curve -> (step, value)."""
 

@@ -106,12 +106,17 @@ class Viewer:
             if not stay and self.session.status.finished:
                 self.draw()
                 return
-            await asyncio.sleep(INTERVALS[0] if self.resting else 0)
+            await asyncio.sleep(INTERVALS[0] if self.waiting else 0)
 
     @property
     def resting(self) -> bool:
         """Whether nothing is to do but to wait for the user."""
         return self.paused or self.session.status.finished
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there is nothing to do before the next picture."""
+        return self.resting or self.session.status.plays
 
     def tick(self, *, rest: bool = True) -> bool:
         """Take the events, advance until the next picture is due, draw it. Whether the window is still open.
@@ -127,10 +132,10 @@ class Viewer:
         self.session.status.running += 0.0 if self.resting else now - self._ticked
         self._ticked, due = now, self._last + self.interval
         left = max(due - now, 0.0)
-        if self.resting:
+        if self.waiting:
             time.sleep(min(left, INTERVALS[0]) if rest else 0)
-        else:
-            self.session.advance(max(left, 0.002))
+        if not self.resting and not (self.waiting and time.perf_counter() < due):
+            self.session.advance(0.0 if self.waiting else max(left, 0.002))
             self._dirty = True
         if self._dirty and time.perf_counter() >= due:
             self.draw()

@@ -136,6 +136,15 @@ def test_a_notebooks_canvas_sends_pictures_and_hears_the_browser(device):
     with DressiAD(device) as ad:
         assert canvas.presenter.present(ad, [Layer(picture(), (0, 0, 64, 48))])
         assert np.array_equal(canvas.widget.get_frame()[..., :3], CODES)
+
+        async def shown() -> int:
+            """How many frames go to a browser that shows the widget."""
+            canvas.widget._has_visible_views = True
+            canvas.presenter.present(ad, [Layer(picture(), (0, 0, 64, 48))])
+            await asyncio.sleep(0.01)
+            return canvas.widget.get_stats()["sent_frames"]
+
+        assert asyncio.run(shown()) == 1
         # What the browser tells.
         canvas.widget._rfb_handle_msg(None, {"type": "resize", "width": 100, "height": 50, "ratio": 2.0}, [])
         canvas.widget._rfb_handle_msg(None, {"type": "key_down", "key": "p", "modifiers": []}, [])

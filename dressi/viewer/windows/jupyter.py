@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 import numpy as np
+from jupyter_rfb import RemoteFrameBuffer
 from rendercanvas.jupyter import JupyterCanvasGroup, JupyterRenderCanvas
 
 from ..presenter import CopyPresenter
@@ -36,7 +37,9 @@ class JupyterWindow(RenderWindow):
 
     def _show(self, frame: np.ndarray) -> None:
         self.widget.picture = frame
-        super(JupyterRenderCanvas, self.widget).request_draw()
+        RemoteFrameBuffer.request_draw(
+            self.widget
+        )  # that of rendercanvas asks its scheduler, which is not used
 
     def _size(self) -> tuple[int, int]:
         """The browser's size, once it has told it."""

@@ -147,7 +147,7 @@ class ViewerPane(QtCanvas):
         finally:  # an error is shown once, not at every tick
             if not going:
                 self._timer.stop()
-        wait = round(1000 * INTERVALS[0]) if self.viewer.resting else 0
+        wait = round(1000 * INTERVALS[0]) if self.viewer.waiting else 0
         if self._timer.interval() != wait:
             self._timer.setInterval(wait)
 
