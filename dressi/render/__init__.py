@@ -11,8 +11,8 @@ lights: Lambert's (Light), and those that shade any surface
     Shadow, SpotLight, studio
 
 surfaces: how light is reflected, by glTF materials and by classes of one's own
-    Bsdf, EyeBsdf, Frame, GltfBsdf, HairBsdf, Material, MaterialKind, Parameter, SkinBsdf, TeethBsdf, burley,
-    diffused
+    Bsdf, EyeBsdf, Frame, GltfBsdf, HairBsdf, Material, MaterialKind, Parameter, SkinBsdf, TeethBsdf, bake_occlusion,
+    burley, diffused
 
 meshes: shapes on the host, in and out of files
     Mesh, load_mesh, primitives, save_mesh
@@ -133,6 +133,7 @@ if TYPE_CHECKING:
     from .core.materials import MaterialKind, Parameter
     from .drawing.draw import render_turntable
     from .drawing.entry import render
+    from .drawing.occlusion import bake_occlusion
     from .drawing.picture import Picture
     from .drawing.pixels import Pixels
     from .drawing.point import SurfacePoint
@@ -202,7 +203,7 @@ _MODULES = (
     "scene.skin", "shading.area", "shading.bsdf", "shading.environment", "shading.harmonics",
     "shading.lights", "shading.monte_carlo", "shading.shadows", "shading.skin", "strands.draw",
     "strands.geometry", "strands.marschner", "strands.ribbons", "surface.color", "surface.projection",
-    "surface.screen", "surface.texturing", "drawing.draw", "formats", "io.strands",
+    "surface.screen", "surface.texturing", "drawing.draw", "drawing.occlusion", "formats", "io.strands",
     "objectives.large_steps", "objectives.losses", "objectives.metrics", "objectives.perceptual",
     "objectives.points", "objectives.regularizers", "objectives.deformation",
 )  # fmt: skip
@@ -215,7 +216,7 @@ __all__ = [
     "Node", "Parameter", "Picture", "Pixels", "PointGeometry", "PointLight", "Poses", "RectangleLight",
     "Scene", "Shadow", "Skeleton", "SkinBsdf", "SkinnedGeometry", "SpotLight", "StrandGeometry",
     "StrandPicture", "StrandPoint", "SurfacePoint", "TeethBsdf", "TriangleGeometry", "Views",
-    "adjacency", "arap_loss", "axis_angle_to_matrix", "axis_angle_to_quaternion", "barycentric",
+    "adjacency", "arap_loss", "axis_angle_to_matrix", "axis_angle_to_quaternion", "bake_occlusion", "barycentric",
     "bilaplacian_loss", "burley", "chamfer", "chamfer_loss", "charbonnier", "clip_from_opengl",
     "clip_to_opengl", "cloud", "compose", "corners", "cotangent", "covered", "curves", "diffused",
     "dirichlet_loss", "displaced", "draw_strands", "edge_length_loss", "edge_list", "exp_se3",

@@ -112,7 +112,7 @@ class DirectLight(LightSource):
 class Light(LightSource):
     """Lambert's light: ``base * (ambient + colour * max(dot(normal, direction), 0))``, linear.
 
-    Other parameters of a material have no effect; take ``DirectionalLight`` for those.
+    Of a material its occlusion darkens the ambient light. Others have no effect; take ``DirectionalLight``.
 
     >>> Light((0, 1, 0), colour=(1.0, 0.9, 0.8)).ambient
     0.1
@@ -130,7 +130,8 @@ class Light(LightSource):
 
     def reflected(self, at: Fragment) -> Variable:
         towards = at.to_eye if isinstance(self.direction, str) else self.direction
-        return lambert(at.surface.matt, at.normal, towards, self.colour, self.ambient)
+        ambient = at.surface.occluded(as_variable(self.ambient))
+        return lambert(at.surface.matt, at.normal, towards, self.colour, ambient)
 
 
 @dataclass(frozen=True, eq=False)
