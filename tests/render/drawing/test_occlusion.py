@@ -85,4 +85,6 @@ def test_files_keep_it_and_pictures_show_it(engines, tmp_path):
 )
 def test_what_it_refuses(make_engine, wrong, options, text: str):
     with pytest.raises(InputError, match=text):
-        bake_occlusion(replace(FLOOR, **wrong), (8, 8), make_engine, **{"rays": 1} | options)
+        bake_occlusion(
+            replace(FLOOR, **wrong), (8, 8), make_engine, **{"rays": 1, "shadow": Shadow(16, 1)} | options
+        )
