@@ -44,8 +44,10 @@ def bake_occlusion(
     Numbers, without derivatives. ``Material(occlusion=)`` darkens environments and ambient light by them, and
     glTF files keep them. Raises InputError for a mesh without UVs, and for those that repeat or overlap.
 
-    >>> bake_occlusion(primitives.pear(24, 16, 64), (64, 64), DressiAD).shape  # doctest: +SKIP
-    (64, 64)
+    >>> bake_occlusion(primitives.cube(), (64, 64), DressiAD)
+    Traceback (most recent call last):
+    ...
+    dressi.errors.InputError: mesh 'cube' has no UVs to bake occlusion for; use mesh.unwrap()
     """
     if mesh.uvs is None or mesh.uv_faces is None:
         raise InputError(f"mesh '{mesh.name}' has no UVs to bake occlusion for; use mesh.unwrap()")
