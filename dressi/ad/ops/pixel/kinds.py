@@ -1,4 +1,4 @@
-"""Kinds of Functions of one pixel: component-wise, linear, bilinear, of your own; shortcuts of first derivatives."""
+"""Operations of your own: how a class of Functions is applied to Variables; and the kinds of those of one pixel."""
 
 from __future__ import annotations
 
