@@ -9,7 +9,7 @@ Files are not trusted (``dressi.render.io``); meshes have up to `config.max_face
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -31,23 +31,17 @@ __all__ = [
 ]  # fmt: skip
 
 
-Shapes = Mesh | PointGeometry | Sequence[Mesh | PointGeometry]
-"""What readers of parts give: one or several."""
+Parts = Callable[[Path], list[Mesh] | list[PointGeometry]]
 
 
-def _meshes(shapes: Shapes) -> tuple[list[Mesh], list[PointGeometry]]:
-    """The meshes, and the clouds."""
-    shapes = [shapes] if isinstance(shapes, (Mesh, PointGeometry)) else shapes
-    return [s for s in shapes if isinstance(s, Mesh)], [s for s in shapes if isinstance(s, PointGeometry)]
-
-
-def _one(parts: Callable[[Path], Shapes]) -> Callable[[Path], Mesh]:
+def _one(parts: Parts) -> Callable[[Path], Mesh]:
     """Reads all parts as one mesh."""
 
     def load(path: Path) -> Mesh:
-        meshes, clouds = _meshes(parts(path))
+        shapes = parts(path)
+        meshes = [part for part in shapes if isinstance(part, Mesh)]
         if not meshes:
-            raise without_faces(sum(cloud.count for cloud in clouds))
+            raise without_faces(sum(cloud.count for cloud in shapes if isinstance(cloud, PointGeometry)))
         return joined(meshes, str(path))
 
     return load
@@ -62,7 +56,7 @@ class Format(NamedTuple):
 
     load: Callable[[Path], Mesh] | None = None
     save: Callable[[str | os.PathLike, Mesh], None] | None = None
-    parts: Callable[[Path], Shapes] | None = None
+    parts: Parts | None = None
     load_scene: Callable[[Path], Scene] | None = None
     save_scene: Callable[[Path, Scene], None] | None = None
 
@@ -159,9 +153,10 @@ def load_scene(path: str | os.PathLike) -> Scene:
     if kind.parts is None:
         return Scene([Node(load_mesh(path))])
     with usable(path, "its mesh"):
-        parts, clouds = _meshes(kind.parts(path))
+        shapes = kind.parts(path)
+        parts = [part for part in shapes if isinstance(part, Mesh)]
         if not parts:
-            return Scene([Node(points, unlit, name=points.name) for points in clouds])
+            return Scene([Node(points, unlit, name=points.name) for points in shapes])
         # A material whose faces have no area is nothing to draw; a file of such alone is refused.
         drawn = [part for part in parts if not part.validate().degenerate_faces().all()] or parts
         meshes = [part.clean() for part in drawn]

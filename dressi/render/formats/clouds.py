@@ -20,7 +20,7 @@ FAR = 1e4
 """Points whose places are so many times their extent move to the origin: single precision loses digits."""
 
 
-def cloud(points: np.ndarray, colours: np.ndarray | None, path: Path) -> PointGeometry:
+def cloud(points: np.ndarray, colours: np.ndarray | None, path: Path) -> list[PointGeometry]:
     """Points of one pixel.  points: (N, 3).  colours: linear (N, 3), white without. Raises InputError."""
     check_counts(len(points), 0)
     if len(points) < 2:
@@ -37,7 +37,7 @@ def cloud(points: np.ndarray, colours: np.ndarray | None, path: Path) -> PointGe
         middle = np.floor((low + high) / 2)
         warn(f"'{path}': {middle.tolist()} was taken from its places, which single precision does not hold")
         points = points - middle
-    return PointGeometry(points, radius=1.0, colours=colours, unit="pixels", name=path.stem)
+    return [PointGeometry(points, radius=1.0, colours=colours, unit="pixels", name=path.stem)]
 
 
 def linear_codes(codes: np.ndarray, most: float | None = None) -> np.ndarray:
@@ -49,7 +49,7 @@ def linear_codes(codes: np.ndarray, most: float | None = None) -> np.ndarray:
     return srgb_to_linear(codes / most)
 
 
-def load_xyz(path: Path) -> PointGeometry:
+def load_xyz(path: Path) -> list[PointGeometry]:
     """Read lines of x y z, or x y z r g b with colours to 1 or to 255; more columns are left out, and so are
     columns 4 to 6 that are normals: one of them is negative, or all rows are of length 1 and not pure
     colours. Lines that start with # or // are comments. Raises InputError."""
@@ -73,7 +73,7 @@ def load_xyz(path: Path) -> PointGeometry:
     return cloud(table[:, :3], colours, path)
 
 
-def load_las(path: Path) -> PointGeometry:
+def load_las(path: Path) -> list[PointGeometry]:
     """Read places and colours of .las or .laz; intensities, classes and times are left out. Raises
     InputError."""
     data = read_bytes(path, "cloud")

@@ -146,7 +146,7 @@ def load_obj(path: Path) -> list[Mesh] | list[PointGeometry]:
     """
     lines = _Lines(path)
     if not lines.corners:
-        return [_cloud(path, lines)]
+        return _cloud(path, lines)
     if lines.left_out:
         what = ", ".join(f"{count:,} {kind}" for kind, count in sorted(lines.left_out.items()))
         warn(f"'{path}': {what} are not read and were left out")
@@ -175,7 +175,7 @@ def load_obj(path: Path) -> list[Mesh] | list[PointGeometry]:
     ]
 
 
-def _cloud(path: Path, lines: _Lines) -> PointGeometry:
+def _cloud(path: Path, lines: _Lines) -> list[PointGeometry]:
     """The points of a file without faces."""
     positions, rows = np.array(lines.positions).reshape(-1, 3), np.unique(np.array(lines.points, np.int64))
     if lines.left_out.keys() - {"points"} or not len(positions):

@@ -105,7 +105,7 @@ class _Header(NamedTuple):
     size: int
 
 
-def load_ply(path: Path) -> Mesh | PointGeometry:
+def load_ply(path: Path) -> list[Mesh] | list[PointGeometry]:
     """Read a .ply, text or binary, as one welded Mesh, not cleaned yet, or without faces as points. Polygons
     are triangulated, concave ones too.
 
@@ -152,7 +152,7 @@ def load_ply(path: Path) -> Mesh | PointGeometry:
         if len(images) > 1 and mesh.uvs is not None:
             warn(f"'{path}' has {len(images)} textures and no texnumber of faces; the first is used")
         mesh.texture = images[0] if images else None
-        return mesh
+        return [mesh]
     # Several textures lie in one atlas; numbers of none are -1.
     number = numbers[polygon, 0]
     number = np.where((number >= 0) & (number < len(images)), number, -1)
@@ -161,7 +161,7 @@ def load_ply(path: Path) -> Mesh | PointGeometry:
         part = mesh.with_faces(number == one)
         part.texture = images[one] if one >= 0 else None
         parts.append(part)
-    return joined(parts, mesh.name)
+    return [joined(parts, mesh.name)]
 
 
 def _texture(path: Path, name: str, textured: bool) -> np.ndarray | None:

@@ -34,7 +34,7 @@ def metallic_of(diffuse: np.ndarray, specular: np.ndarray) -> tuple[np.ndarray, 
     >>> [part.round(3).tolist() for part in metallic_of(np.array([0.5, 0, 0]), np.full(3, 0.04))]
     [[0.5, 0.0, 0.0], 0.0]
     """
-    light = np.array([0.299, 0.587, 0.114])
+    light = np.array([0.299, 0.587, 0.114], diffuse.dtype)
     matte, gloss = (np.sqrt((color * color) @ light) for color in (diffuse, specular))
     left = (1 - specular.max(-1)) / (1 - DIELECTRIC)
     half = (matte * left + gloss) / (2 * DIELECTRIC) - 1
@@ -66,7 +66,7 @@ class Materials:
         """A material with KHR_materials_pbrSpecularGlossiness by ``metallic_of``, texel by texel."""
         document, gloss = self.document, entry["extensions"][GLOSSY]
         diffuse, specular, shine = (
-            self._numbers(entry, f"{GLOSS}/{key}", np.ones(count))
+            self._numbers(entry, f"{GLOSS}/{key}", np.ones(count)).astype(np.float32)
             for key, count in (("diffuseFactor", 4), ("specularFactor", 3), ("glossinessFactor", 1))
         )
         names = ("diffuseTexture", "specularGlossinessTexture")
@@ -80,23 +80,23 @@ class Materials:
             del given[names[1]]
         images = {name: pixels.linear() for name, one in given.items() if (pixels := self.image(one, name))}
         size = tuple(np.max([image.shape[1::-1] for image in images.values()], axis=0)) if images else (1, 1)
-        rows = [np.ones((size[1], size[0], 4)) for _ in names]
+        rows = [np.ones((size[1], size[0], 4), np.float32) for _ in names]
         for row, name in zip(rows, names, strict=True):
             if name in images:
                 image = resize(images[name], size)
                 row[..., : 3 if image.shape[-1] == 1 else image.shape[-1]] = image
         base, metallic = metallic_of(rows[0][..., :3] * diffuse[:3], rows[1][..., :3] * specular)
-        surface: dict[str, Any] = {"baseColorFactor": [*base[0, 0].tolist(), diffuse[3]]}
+        surface: dict[str, Any] = {"baseColorFactor": [*base[0, 0].tolist(), float(diffuse[3])]}
         rough = np.stack([np.ones_like(metallic), 1 - rows[1][..., 3] * shine, metallic], axis=-1)
         own = given[next(iter(images))] if images else {}
         if images:
             surface["baseColorFactor"][:3] = [1.0] * 3
             base = np.concatenate([base, rows[0][..., 3:]], axis=-1)
-            surface["baseColorTexture"] = self._made(own, base.astype(np.float32))
+            surface["baseColorTexture"] = self._made(own, base)
         if np.ptp(rough, axis=(0, 1)).any():
             surface["metallicRoughnessTexture"] = self._made(own, (rough * 65535 + 0.5).astype(np.uint16))
         else:
-            surface |= {"roughnessFactor": rough[0, 0, 1], "metallicFactor": rough[0, 0, 2]}
+            surface |= {"roughnessFactor": float(rough[0, 0, 1]), "metallicFactor": float(rough[0, 0, 2])}
         return entry | {"pbrMetallicRoughness": surface}
 
     def _made(self, reference: dict[str, Any], values: np.ndarray) -> dict[str, Any]:
