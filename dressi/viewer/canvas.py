@@ -34,43 +34,26 @@ BACKENDS = {
 
 
 class Window(Protocol):
-    """A window of some toolkit."""
+    """A window of some toolkit.
+
+    presenter: how pictures come into it.  widget: the toolkit's own object: a QWidget, a Jupyter widget, a
+    rendercanvas of GLFW, None.  pixel_ratio: pixels of the window for one unit of the x and y of events.  closed:
+    whether it is gone.  listen: call the handler with every event of a type.  submit: queue an event, as if it came
+    from the user.  poll: take what the system has to tell, and call the handlers.  close: idempotent.
+    """
 
     @property
-    def presenter(self) -> Presenter:
-        """How pictures come into it."""
-        ...
-
+    def presenter(self) -> Presenter: ...
     @property
-    def widget(self) -> Any:
-        """The toolkit's own object: a QWidget, a Jupyter widget, a rendercanvas of GLFW, None."""
-        ...
-
+    def widget(self) -> Any: ...
     @property
-    def pixel_ratio(self) -> float:
-        """Pixels of the window for one unit of the x and y of events."""
-        ...
-
+    def pixel_ratio(self) -> float: ...
     @property
-    def closed(self) -> bool:
-        """Whether it is gone."""
-        ...
-
-    def listen(self, kind: str, handler: Handler) -> None:
-        """Call the handler with every event of a type."""
-        ...
-
-    def submit(self, event: Event) -> None:
-        """Queue an event, as if it came from the user."""
-        ...
-
-    def poll(self) -> None:
-        """Take what the system has to tell, and call the handlers."""
-        ...
-
-    def close(self) -> None:
-        """Close it. Idempotent."""
-        ...
+    def closed(self) -> bool: ...
+    def listen(self, kind: str, handler: Handler) -> None: ...
+    def submit(self, event: Event) -> None: ...
+    def poll(self) -> None: ...
+    def close(self) -> None: ...
 
 
 class Canvas:

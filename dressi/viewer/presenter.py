@@ -33,18 +33,16 @@ class Layer:
 
 
 class Presenter(Protocol):
-    """Shows pictures of an engine in a window."""
+    """Shows pictures of an engine in a window.
+
+    size: width and height of the window in pixels; (0, 0) while it is minimised.  copies: whether pictures go
+    through the host.  close: release what was made for the window; idempotent.
+    """
 
     @property
-    def size(self) -> tuple[int, int]:
-        """Width and height of the window in pixels; (0, 0) while it is minimised."""
-        ...
-
+    def size(self) -> tuple[int, int]: ...
     @property
-    def copies(self) -> bool:
-        """Whether pictures go through the host."""
-        ...
-
+    def copies(self) -> bool: ...
     def present(self, engine: DressiAD, layers: Sequence[Layer]) -> bool:
         """Show layers, later ones over earlier ones, over black, as the leaves of the engine are now.
 
@@ -53,9 +51,7 @@ class Presenter(Protocol):
         """
         ...
 
-    def close(self) -> None:
-        """Release what was made for the window. Idempotent."""
-        ...
+    def close(self) -> None: ...
 
 
 Size = Callable[[], tuple[int, int]]

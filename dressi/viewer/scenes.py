@@ -175,7 +175,7 @@ class MeshSession:
     """Shows a mesh or a scene (``SceneGraph``), and plays the clips of a scene over and over.
 
     against: another one, in the same coordinates, which the viewer shows beyond a line that is moved, from the same
-    camera; clips of the same number play together. The engine stays open. Raises InputError.
+    camera; clips of the same number play together. The engine has no other task, and stays open. Raises InputError.
 
     >>> from dressi.render import primitives
     >>> from dressi.viewer import MeshSession

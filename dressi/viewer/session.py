@@ -80,31 +80,25 @@ class Scene:
 
 
 class Session(Protocol):
-    """An optimisation that a viewer drives."""
+    """An optimisation that a viewer drives.
+
+    scene: None while there is nothing to draw; another object when what is drawn has changed.  up: (3,) the
+    direction that is upright.  actions: what can be asked for beside pausing: "rewind" and "save", where they are
+    possible.
+    """
 
     status: Status
 
     @property
-    def scene(self) -> Scene | None:
-        """None while there is nothing to draw. Another object when what is drawn has changed."""
-        ...
-
+    def scene(self) -> Scene | None: ...
     @property
     def views(self) -> Views | None: ...
-
     @property
-    def up(self) -> np.ndarray:
-        """(3,) the direction that is upright."""
-        ...
-
+    def up(self) -> np.ndarray: ...
     @property
     def sliders(self) -> Sequence[Slider]: ...
-
     @property
-    def actions(self) -> Mapping[str, Callable[[], None]]:
-        """What can be asked for beside pausing: "rewind" and "save", where they are possible."""
-        ...
-
+    def actions(self) -> Mapping[str, Callable[[], None]]: ...
     def advance(self, seconds: float, *, steps: int | None = None) -> None:
         """Take steps for about so long, or so many; ``status`` tells when it is finished. Raises what the
         optimisation raises."""

@@ -63,8 +63,9 @@ class Viewer:
         self.modes: Sequence[Mode] = [mode for mode in MODES if subject and (views or not mode.photograph)]
         compared = session.scene is not None and session.scene.against is not None
         self.modes += [APART] * compared
+        self.names = [mode.name for mode in self.modes]
         self.mode: Mode | None = self.modes[0] if self.modes else None
-        self.panel = Panel(session, [mode.name for mode in self.modes], self.choose, self.toggle, self.step)
+        self.panel = Panel(session, self.names, self.choose, self.toggle, self.step)
         self.panel_shown = panel
         self.frames = 0
         """Pictures shown so far."""
@@ -169,11 +170,6 @@ class Viewer:
         """Show another mode, by its name."""
         self.mode = next((m for m in self.modes if m.name == mode), self.mode)
         self._dirty = True
-
-    def choose_number(self, number: int) -> None:
-        """Show the mode of a number, from 0 on, if there is one."""
-        if number < len(self.modes):
-            self.choose(self.modes[number].name)
 
     def next_deed(self) -> None:
         """Let drags along axes do the next of ``DEEDS``."""
@@ -404,7 +400,7 @@ KEYS: dict[str, Callable[[Viewer], None]] = {
     "=": lambda viewer: viewer.orbit.zoom(ZOOM),
     "-": lambda viewer: viewer.orbit.zoom(1 / ZOOM),
     "Home": lambda viewer: viewer.orbit.home(),
-    **{str(k + 1): lambda viewer, k=k: viewer.choose_number(k) for k in range(6)},
+    **{str(k + 1): lambda viewer, k=k: viewer.choose("".join(viewer.names[k : k + 1])) for k in range(6)},
 }
 
 

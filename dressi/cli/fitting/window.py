@@ -14,6 +14,7 @@ import numpy as np
 from ... import Device, DressiAD
 from ...errors import DressiError, InputError
 from ...render.fit import FitJob, FitResult, Progress
+from ...render.io.files import library
 from ...render.mesh import Mesh
 from ...render.surface.color import linear_to_srgb
 from ..core.terminal import say
@@ -96,7 +97,6 @@ class FitWindow(NoWindow):
 
 EVERY = 50
 """Steps between two pictures, with the mesh."""
-SPAWN = "spawn"
 WAIT = 5.0
 """Seconds at most until a viewer answers, and until it has taken what is left at the end."""
 
@@ -110,20 +110,14 @@ class Recording(NoWindow):
     """
 
     def __init__(self, to: str, title: str):
-        try:
-            import rerun  # pyright: ignore[reportMissingImports]
-        except ImportError as error:
-            raise InputError(
-                f"--rerun needs a library that is missing ({error}): pip install 'dressi[rerun]'"
-            ) from error
-        self._rerun = rerun
+        rerun = self._rerun = library("rerun", "rerun", "leave out --rerun")
         self._stream = rerun.RecordingStream("dressi fit", recording_id=uuid4())
         self._stream.send_recording_name(title)
         try:
             if to.endswith(".rrd"):
                 Path(to).parent.mkdir(parents=True, exist_ok=True)
                 self._stream.save(to)
-            elif to == SPAWN:
+            elif to == "spawn":
                 self._stream.spawn()
             else:
                 self._stream.connect_grpc(to)
