@@ -109,10 +109,11 @@ def edge_pairs(faces: np.ndarray, vertex_count: int) -> tuple[np.ndarray, np.nda
         raise InputError(f"faces use vertices {faces.min()} to {faces.max()} of {vertex_count}")
     ends = np.sort(faces[:, [[1, 2], [2, 0], [0, 1]]].reshape(-1, 2), axis=1)
     real = ends[:, 0] != ends[:, 1]
-    pairs, inverse, uses = np.unique(ends[real], axis=0, return_inverse=True, return_counts=True)
+    keys = ends[real].astype(np.int64) @ np.array([vertex_count, 1])  # numbers sort faster than rows
+    edges, inverse, uses = np.unique(keys, return_inverse=True, return_counts=True)
     opposite = np.full(len(ends), -1)
-    opposite[real] = inverse.reshape(-1)
-    return pairs.reshape(-1, 2).astype(np.int64), uses, opposite.reshape(-1, 3)
+    opposite[real] = inverse
+    return np.stack(np.divmod(edges, vertex_count), axis=1), uses, opposite.reshape(-1, 3)
 
 
 def _inverse(mass: np.ndarray, pairs: np.ndarray, uses: np.ndarray, borders: bool) -> Variable:

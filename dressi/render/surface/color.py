@@ -31,8 +31,8 @@ def linear_to_srgb(values: np.ndarray) -> np.ndarray:
     >>> linear_to_srgb(np.array([0.0, 0.214, 1.0])).round(3).tolist()
     [0.0, 0.5, 1.0]
     """
-    values = np.clip(values, 0, 1)
-    return np.where(values <= 0.0031308, values * 12.92, 1.055 * values ** (1 / 2.4) - 0.055)
+    values, end = np.clip(values, 0, 1), 0.0031308  # powers of zeros, the background, take five times as long
+    return np.where(values <= end, values * 12.92, 1.055 * np.maximum(values, end) ** (1 / 2.4) - 0.055)
 
 
 def check_linear(name: str, values: Any, radiance: bool = False) -> None:

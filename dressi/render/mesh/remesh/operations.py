@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from ..mesh import Mesh
-from ..rows import connected, drop_unused, ordered, ranges, unit
+from ..rows import connected, distinct, drop_unused, ordered, ranges, unit
 
 
 @dataclass(frozen=True)
@@ -209,15 +209,14 @@ def to_layers(mesh: Mesh, target: np.ndarray, fields: Mapping[str, np.ndarray]) 
     for what, _, rows, own in mesh.lists():
         if what in _CARRIED:
             # Two vertices never share a row, so that a change at one leaves the other alone.
-            pairs = np.stack([mesh.faces.reshape(-1), own.reshape(-1)], axis=1)
-            unique, number = np.unique(pairs, axis=0, return_inverse=True)
-            values.append(rows[unique[:, 1]])
+            pairs, number = np.unique(mesh.faces * len(rows) + own, return_inverse=True)
+            values.append(rows[pairs % len(rows)])
             faces.append(number.reshape(-1, 3))
     # Vertices on borders and on edges of three faces, and those where several fans of faces touch.
     count = len(mesh.positions)
     edges = half_edges(mesh.faces, count)
-    around = np.unique(np.stack([edges.start, fans(edges)], axis=1), axis=0)
-    fixed = np.bincount(around[:, 0], minlength=count) > 1
+    around = distinct(edges.start * len(edges.start) + fans(edges)) // max(len(edges.start), 1)
+    fixed = np.bincount(around, minlength=count) > 1
     alone = edges.twin < 0
     fixed[edges.start[alone]] = fixed[edges.end[alone]] = True
     return Layers(values, faces, fixed)
