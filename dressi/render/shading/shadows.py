@@ -298,7 +298,7 @@ class PlacedMap:
         low = F.maximum(F.min(F.select(ahead, seen, F.vec2(-STEEPEST, -STEEPEST)), "xy"), -widest)
         high = F.minimum(F.max(F.select(ahead, seen, F.vec2(STEEPEST, STEEPEST)), "xy"), widest)
         middle = (low + high) * 0.5
-        half = F.maximum((high - low) * (0.5 + 4.0 / shadow.size), 1e-6)
+        half = F.maximum((high - low) * (0.5 + 2.0 / shadow.size), 1e-6)
         return cls(
             shadow,
             place,
