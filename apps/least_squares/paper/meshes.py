@@ -39,7 +39,7 @@ from dressi.render.io.files import data_file
 
 NEAR = 1e-3
 """Above the optimum, relatively, where a solver has come near enough."""
-POLISH = 8
+POLISH = 4
 """Steps of direct solves."""
 
 
@@ -161,25 +161,26 @@ def row_of(name: str, case: Case, device: Device, steps: int, longest: float) ->
         np.reshape(x, s.shape).astype(float) for x, s in zip(runs[0].unknowns, problem.start(), strict=True)
     ]
     optimum = min(levenberg_marquardt(problem.terms, at, steps=POLISH).costs)
-    ceres = by_ceres(case, (1 + NEAR) * optimum, longest)
-    runs.append(solve(problem, case.solver, steps, device))
-    near = [found and found[0] for found in (run.within(NEAR, optimum) for run in runs)]
     row = {
-        "name": name, "vertices": len(problem.start()[0]), "unknowns": sum(x.size for x in problem.start()),
+        "name": name, "vertices": problem.unknowns[0].count, "unknowns": sum(x.size for x in problem.start()),
         "initial": runs[0].costs[0], "final": runs[0].costs[-1], "optimum": optimum,
-        "excess": runs[0].costs[-1] / optimum - 1, "cpu_to_1e-3": near, "steps": len(runs[0].inner), "ceres": ceres,
+        "excess": runs[0].costs[-1] / optimum - 1, "steps": len(runs[0].inner),
     }  # fmt: skip
     print(
         f"{name}: {row['vertices']} vertices, {row['unknowns']} unknowns, cost {row['initial']:.8g} -> "
-        f"{row['final']:.8g} ({row['excess']:+.1e} of the optimum) in {row['steps']} steps, within 1e-3 after"
-        f" {', '.join('never' if s is None else f'{s:.3g}' for s in near)} CPU s",
+        f"{row['final']:.8g} ({row['excess']:+.1e} of the optimum) in {row['steps']} steps",
         flush=True,
     )
+    row["ceres"] = ceres = by_ceres(case, (1 + NEAR) * optimum, longest)
+    runs.append(solve(problem, case.solver, steps, device))
+    row["cpu_to_1e-3"] = near = [found and found[0] for found in (run.within(NEAR, optimum) for run in runs)]
+    print(f"    within 1e-3 after {', '.join('never' if s is None else f'{s:.3g}' for s in near)} CPU s")
     if ceres:
         reached = "within 1e-3" if ceres["near"] else f"at {ceres['final'] / optimum - 1:+.1e}"
         print(
             f"    Ceres {reached} after {ceres['steps']} steps, {ceres['cpu_seconds']:.3g} CPU s, of them its"
-            f" own {ceres['own_seconds']:.3g} s"
+            f" own {ceres['own_seconds']:.3g} s",
+            flush=True,
         )
     return row
 
