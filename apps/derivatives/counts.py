@@ -37,6 +37,8 @@ PAPER = {
     **{("dynamics", n): total for n, total in zip(LINKS, (147, 302, 479, 664, 849), strict=True)},
     **{("spacetime", n): total for n, total in zip((2, 3, 4, 6, 40), (419, 881, 1409, 2645, 22739), strict=True)},
 }  # fmt: skip
+TABLE_6 = {"parallel, full": (416, 433), "parallel, diagonal": (305, 350),
+           "perpendicular, full": (587, 546), "perpendicular, diagonal": (449, 457)}  # fmt: skip
 
 
 def casadi_of(outputs: Sequence[Variable]) -> tuple[Any, dict[Variable, Any]]:
@@ -102,10 +104,14 @@ def row(
              "casadi_adds": theirs and theirs[0], "casadi_multiplies": theirs and theirs[1], "seconds": round(seconds, 3)}  # fmt: skip
     if variant:
         entry["variant"] = variant
-    paper = None if variant else PAPER.get((name, order))
+    paper = (
+        TABLE_6.get(variant.split(", unit")[0].split(", products")[0])
+        if variant
+        else PAPER.get((name, order))
+    )
     print(
         f"{name:10s} {order:3d} {variant or '':34s} {entry['adds']:6d} + {entry['multiplies']:6d} = "
-        f"{entry['adds'] + entry['multiplies']:6d}   paper {paper or '-':>6}   casadi {theirs or '-'}   {seconds:.2f} s",
+        f"{entry['adds'] + entry['multiplies']:6d}   paper {paper or '-'!s:>10}   casadi {theirs or '-'}   {seconds:.2f} s",
         flush=True,
     )
     return entry

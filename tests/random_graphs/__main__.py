@@ -5,6 +5,7 @@
     PYTHONPATH=tests python -m random_graphs lookups --minutes 30 --device llvmpipe --json lookups.jsonl
     PYTHONPATH=tests python -m random_graphs tiles --count 200 --device llvmpipe --json tiles.jsonl
     PYTHONPATH=tests python -m random_graphs derivatives --count 1000 --device llvmpipe --json derivatives.jsonl
+    PYTHONPATH=tests python -m random_graphs logic --count 1000 --device llvmpipe --json logic.jsonl
     PYTHONPATH=tests python -m random_graphs residuals --minutes 30 --device llvmpipe --json residuals.jsonl
     PYTHONPATH=tests python -m random_graphs schedules --minutes 30 --device SwiftShader --json schedules.jsonl
 
@@ -33,8 +34,10 @@ from random_graphs.operations import CONTRACTIONS, LEFT_OUT, F, missing
 from random_graphs.programs import (
     EVERY,
     LOOKUPS,
+    changed,
     disagreements,
     random_derivatives,
+    random_logic,
     random_program,
     random_stencils,
 )
@@ -47,6 +50,7 @@ DRAWN = {
     "contractions": partial(random_stencils, operations=CONTRACTIONS),
     "lookups": partial(random_stencils, operations=LOOKUPS),
     "derivatives": random_derivatives,
+    "logic": random_logic,
     "tiles": draw_tiles,
 }
 CHECKED = {"schedules": check_schedule, "residuals": check_residuals}
@@ -123,6 +127,8 @@ def run(seed: int, device: Device, arguments: argparse.Namespace) -> dict:
                 )
             if arguments.what == "derivatives":
                 report.failures += disagreements(seed, arguments.functions)
+            if arguments.what == "logic":
+                report.failures += changed(seed, arguments.functions)
     except Exception:
         report = Report(seed, failures=[traceback.format_exc(limit=-4)])
     report.failures += [f"validation: {text}" for text in conftest._messages()[before:][:2]]

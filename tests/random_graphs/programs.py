@@ -10,10 +10,17 @@ from typing import NamedTuple
 import numpy as np
 
 from dressi import GraphError, Variable, gradient, jvp, optim
+from dressi.ad.expressions.count import shortest
+from dressi.ad.expressions.jacobian import Writer
+from dressi.ad.expressions.reader import Reader
+from dressi.ad.expressions.table import Table
 from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.index_map import BORDERS
 from dressi.ad.graph.program import Program
+from dressi.ad.graph.traversal import topological_order
 from dressi.ad.graph.types import FLOAT, INT, IVEC3, MAT2, MAT3, MAT4, VEC2, VEC3, VEC4
+from dressi.ad.ops.pixel.compare import Less
+from dressi.ad.transform.simplify import simplify
 from random_graphs.operations import (
     CONTRACTIONS,
     MORE,
@@ -538,4 +545,65 @@ def disagreements(seed: int, count: int | None = None) -> list[str]:
         off, scale = float(np.abs(a - b).max()), float(np.abs(b).max())
         if not off <= 1e-10 * max(scale, 1.0):
             failures.append(f"{name} is off the gradient of the graph by {off:.3g} of {scale:.3g}")
+    return failures
+
+
+LOGIC = (
+    lambda x, y, m, n: (F.select(m, x, y), n),
+    lambda x, y, m, n: (x, F.logical_and(m, n)),
+    lambda x, y, m, n: (y, F.logical_or(m, n)),
+    lambda x, y, m, n: (x, F.logical_not(m)),
+    lambda x, y, m, n: (F.maximum(x, y), x > y),
+    lambda x, y, m, n: (F.minimum(x, y), n),
+    lambda x, y, m, n: (2.0 * x - 0.5 * y, m),
+    lambda x, y, m, n: (x * 1.5 - x, m),
+    lambda x, y, m, n: (m * x + n * y, m),
+    lambda x, y, m, n: (F.sqrt(F.square(x)), F.square(m)),
+    lambda x, y, m, n: (F.maximum(F.minimum(x, 0.4), -0.3), m * n),
+    lambda x, y, m, n: (
+        F.select(m, F.select(F.logical_or(m, n), x, y), F.select(F.logical_and(m, n), y, -x)),
+        n,
+    ),
+)
+"""Of two values and two masks, a value and a mask."""
+
+
+def random_logic(seed: int, count: int | None = None) -> tuple[Program, int]:
+    """A program of masks, extremes, selects, like terms and powers, and its gradients; one step."""
+    random = np.random.default_rng(seed)
+    leaves = [Variable(FLOAT, (5, 3), name=f"x{k}") for k in range(3)]
+    for x in leaves:
+        x.data = (random.integers(-12, 13, x.shape) / 8 + random.integers(1, 3) / 16).astype(np.float32)
+    values, masks = list(leaves), [leaves[0] > 0.3, leaves[1] > leaves[2]]
+    for _ in range(count or int(random.integers(6, 30))):
+        x, y = (values[-1 - int(k)] for k in random.integers(0, min(5, len(values)), 2))
+        m, n = (masks[-1 - int(k)] for k in random.integers(0, min(4, len(masks)), 2))
+        value, mask = LOGIC[int(random.integers(len(LOGIC)))](x, y, m, n)
+        values.append(value if random.random() < 0.8 else F.sin(value))
+        masks.append(mask)
+    y = values[-1] + values[-2] * masks[-1]
+    slopes = gradient(y, leaves, F.constant(1.0))
+    outputs = {"value": y, "mask": masks[-1], **{f"slope {k}": g for k, g in enumerate(slopes)}}
+    return Program({name: v for name, v in outputs.items() if v.creator is not None}, ()), 1
+
+
+def changed(seed: int, count: int | None = None) -> list[str]:
+    """Sentences, where a simplified program, or its expressions, have other values in float64. Texels at which
+    rounding decides, because values that are compared are equal but for it, are left out."""
+    outputs = random_logic(seed, count)[0].outputs
+    simple = simplify(Program(outputs, ())).outputs
+    reader = Reader(Table())
+    steps = shortest(reader.table, [x for values in reader.read(outputs.values()) for x in values])
+    expected = evaluate([*outputs.values()])
+    compared = [f.inputs for f in topological_order([*outputs.values()]) if isinstance(f, Less)]
+    jumps = np.zeros((1, 3, 5), bool)
+    for x, y in compared:
+        a, b = evaluate([x, y])
+        jumps |= (np.abs(a - b) < 1e-9) & (x is not y)
+    failures = []
+    for how, made in (("simplified", simple.values()), ("written from expressions", Writer(steps).roots())):
+        for name, a, b in zip(outputs, evaluate([*made]), expected, strict=True):
+            off = float(np.abs(np.where(jumps, 0.0, a - b)).max())
+            if not off <= 1e-12 * max(float(np.abs(b).max()), 1.0):
+                failures.append(f"{name} {how} is off by {off:.3g}")
     return failures

@@ -75,8 +75,8 @@ def sparse_jacobian(
     from their own values is written out as by ``jacobian``, whose ``limit`` holds. Where texels mix, products
     with seeds hold the entries; which texels a Function reads, its maps say, and for a ``lookup`` the values
     that its index has now. Functions that may read anything have full rows. The products are differentiable
-    again; evaluate them with indices of lookups as they are now. Raises GraphError as ``jvp``, for an input given twice, for an index without
-    values, and for contractions of more than five million terms.
+    again; evaluate them with indices of lookups as they are now. Raises GraphError as ``jvp``, for an input
+    given twice, for an index without values, and for contractions of more than five million terms.
 
     >>> x = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0])
     >>> J = F.sparse_jacobian(F.shift(x, 1, 0) * x, x)

@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from operator import eq
 from typing import Any, NamedTuple
 
 from ..graph.traversal import producers_first
-from ..ops.pixel.arithmetic import Max, Min
 from ..ops.pixel.compare import Select
 from ..ops.pixel.elementary import Cos, Exp, Exp2, Log, Log2, Sin, Sqrt
+from ..transform.logic import Logic
 from .rational import (
     PRIME,
     RANGE,
@@ -135,6 +136,7 @@ class Table:
         self._of_form: dict[Hashable, Scaled] = {}
         """By forms, sums apart: terms of a sum may be equal to the factors of a product."""
         self._of_sum: dict[Hashable, Scaled] = {}
+        self._logic = Logic(self._view, eq, lambda x: bool(x.factor) if x.is_constant else None)
         self._roots: dict[int, tuple[Scaled, ...]] = {}  # entry that is a square root -> its argument
         self._with_roots = set[int]()
         """Square roots, and products that hold them: their squares are simpler."""
@@ -229,6 +231,8 @@ class Table:
         if not self._with_roots.isdisjoint(powers):
             powers = self._roots_met(powers)
         for entry, power in powers.items():
+            if power > 1 and self._logic.is_mask(Scaled(1, entry)):
+                powers[entry] = 1
             if not -2 < power < 2 and entry in self._roots:
                 (argument,), half = self._roots[entry], int(power / 2)
                 powers[entry] -= 2 * half
@@ -274,20 +278,17 @@ class Table:
 
     def call(self, function: Hashable, arguments: Iterable[Scaled]) -> Scaled:
         """A Function of the arguments. Sine and cosine know their symmetry and that their squares add up to
-        1; a logarithm undoes an exponential and the reverse, and a maximum, minimum or select of equal
-        values, or of one with these values, is a value."""
+        1; a logarithm undoes an exponential and the reverse; masks, extremes and selects are simplified."""
         arguments, sign = tuple(arguments), 1
         if kind_of(function) in _INVERSE:
             simpler = self._inverted(kind_of(function), *arguments)
-        elif kind_of(function) in (Max, Min):
-            simpler = self._extreme(function, *arguments)
         elif kind_of(function) is Select:
             condition, *both = arguments
-            both = [self._taken(function, condition, x, branch) for branch, x in enumerate(both, 1)]
+            both = [self._taken(condition, value, x) for value, x in zip((True, False), both, strict=True)]
             arguments = (condition, *both)
             simpler = both[not condition.factor] if condition.is_constant or both[0] == both[1] else None
         else:
-            simpler = None
+            simpler = self._logic.simpler(kind_of(function), arguments)
         if simpler is not None:
             return simpler
         if kind_of(function) in CIRCLE and arguments[0].factor.numerator < 0:
@@ -320,21 +321,17 @@ class Table:
             return self.product([(argument, power)])
         return None
 
-    def _extreme(self, function: Hashable, x: Scaled, y: Scaled) -> Scaled | None:
-        """max(a, a) and max(a, max(a, b)), and for the minimum; None for others."""
-        for one, other in ((x, y), (y, x)):
-            form = self.forms[other.entry]
-            inner = form.arguments if type(form) is Call and form.function == function else ()
-            if one == other or (other.factor == 1 and one in inner):
-                return other
-        return None
+    def _view(self, x: Scaled) -> tuple[Any, Sequence[Scaled]]:
+        """The class of the Function that x is, and its arguments."""
+        form = self.forms[x.entry] if x.factor == 1 else None
+        return (kind_of(form.function), form.arguments) if isinstance(form, Call) else (None, ())
 
-    def _taken(self, function: Hashable, condition: Scaled, x: Scaled, branch: int) -> Scaled:
-        """x, or its branch if it selects by the same condition: select(c, select(c, a, b), d)."""
-        form = self.forms[x.entry]
-        if type(form) is Call and form.function == function and form.arguments[0].entry == condition.entry:
-            return self.multiplied(Scaled(x.factor, ONE), form.arguments[branch])
-        return x
+    def _taken(self, condition: Scaled, value: bool, x: Scaled) -> Scaled:
+        """x, or its branch that is left where the condition has a value, if it is a multiple of a select."""
+        branch = self._logic.taken(condition, value, Scaled(1, x.entry))
+        if branch == (1, x.entry):
+            return x
+        return self._taken(condition, value, self.multiplied(Scaled(x.factor, ONE), branch))
 
     def _values(self, call: Call) -> list[tuple[int, int, int]]:
         return [self.samples[n].values(c) for c, n in call.arguments]

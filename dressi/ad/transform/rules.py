@@ -12,14 +12,15 @@ from ..graph.types import Access, vector_type
 from ..ops.image.lookup import Lookup
 from ..ops.image.reduce import Expand, zeros
 from ..ops.pixel.arithmetic import Add, Div, Max, Min, Mul, Sub, add, div, hadamard, sub
-from ..ops.pixel.compare import LogicalNot, Select, select
+from ..ops.pixel.compare import LogicalAnd, LogicalNot, LogicalOr, Select, select
 from ..ops.pixel.constant import SINGLE, Constant, constant, constant_value, is_constant
-from ..ops.pixel.elementary import Exp, Exp2, InverseSqrt, Log, Log2, Sigmoid, Sqrt
+from ..ops.pixel.elementary import Exp, Exp2, InverseSqrt, Log, Log2, Pow, Sigmoid, Sqrt
 from ..ops.pixel.geometry import Dot, Length
 from ..ops.pixel.kinds import Alias
 from ..ops.pixel.math import Abs, Neg, Square, StopGradient, neg
 from ..ops.pixel.matrix import Transpose
 from ..ops.pixel.vector import Construct, Spread, SumComponents, Swizzle
+from .logic import Logic
 from .rewrite import Rule, alike, if_alike, on
 
 COMMUTATIVE = frozenset({Add, Mul})
@@ -177,24 +178,86 @@ def select_not(function: Function) -> Variable | None:
     return None
 
 
+LOGIC = Logic(
+    view=lambda x: (type(x.creator) if x.creator else None, x.creator.inputs if x.creator else ()),
+    same=lambda x, y: x is y,
+    truth=lambda x: bool(x.creator.value[0]) if _is_uniform(x) else None,
+)
+
+
+def _is_uniform(x: Variable) -> bool:
+    return isinstance(x.creator, Constant) and len({*x.creator.value}) == 1
+
+
 @on(Select)
 def select_again(function: Function) -> Variable | None:
-    """select(c, select(c, a, b), d) -> select(c, a, d), and for the other branch"""
+    """select(c, select(c, a, b), d) -> select(c, a, d), for the other branch, and for conditions that follow"""
     condition, *branches = function.inputs
-    taken = [
-        x.creator.inputs[k] if isinstance(x.creator, Select) and x.creator.inputs[0] is condition else x
-        for k, x in enumerate(branches, 1)
-    ]
+    taken = [LOGIC.taken(condition, value, x) for value, x in zip((True, False), branches, strict=True)]
     return if_alike(Select(condition, *taken).output, function) if taken != branches else None
 
 
+@on(Max, Min, LogicalAnd, LogicalOr, LogicalNot)
+def same_operand(function: Function) -> Variable | None:
+    """max(a, min(a, b)) -> a, and what else ``Logic.simpler`` says"""
+    found = LOGIC.simpler(type(function), function.inputs)
+    return None if found is None else if_alike(found, function)
+
+
 @on(Max, Min)
-def same_extreme(function: Function) -> Variable | None:
-    """max(a, a) -> a;  max(a, max(a, b)) -> max(a, b), and for the minimum"""
+def extreme_constants(function: Function) -> Variable | None:
+    """max(max(x, 1), 2) -> max(x, 2), and for the minimum"""
+    kind = type(function)
     for one, other in (function.inputs, function.inputs[::-1]):
         inner = other.creator
-        if one is other or (type(inner) is type(function) and any(one is x for x in inner.inputs)):
-            return if_alike(other, function)
+        if isinstance(one.creator, Constant) and type(inner) is kind:
+            for x, c in (inner.inputs, inner.inputs[::-1]):
+                if isinstance(c.creator, Constant) and not isinstance(x.creator, Constant):
+                    return if_alike(kind(x, kind(c, one).output).output, function)
+    return None
+
+
+@on(Add, Sub)
+def like_terms(function: Function) -> Variable | None:
+    """2 x + x 3 -> x 5;  x - x -> x 0, which is not a number where x is none or infinite; floats only"""
+    (x, c), (y, d) = (_term(v) for v in function.inputs)
+    if x is not y or not alike(x, function) or x.vtype.is_int or isinstance(x.creator, Constant):
+        return None
+    total = c + d if isinstance(function, Add) else c - d
+    if (c, d, total) == (1.0, 1.0, 2.0) or not abs(total) <= float(np.finfo(np.float32).max):
+        return None
+    if total == 1.0:
+        return x
+    return neg(x) if total == -1.0 else hadamard(x, constant(total))
+
+
+def _term(x: Variable) -> tuple[Variable, float]:
+    """A value and the number it is multiplied by."""
+    match x.creator:
+        case Neg(inputs=(inner,)):
+            value, c = _term(inner)
+            return value, -c
+        case Mul(inputs=(a, b)):
+            for value, c in ((a, b), (b, a)):
+                if _is_uniform(c) and value.vtype is x.vtype:
+                    return value, float(c.creator.value[0])  # type: ignore[union-attr]
+    return x, 1.0
+
+
+@on(Sqrt, InverseSqrt, Pow, Square, Abs)
+def powers(function: Function) -> Variable | None:
+    """sqrt(a^2) -> |a|;  x^1 -> x;  m^2 -> m of a mask;  |a| -> a where a is never negative"""
+    x = function.inputs[0]
+    match function:
+        case Sqrt() | InverseSqrt() if isinstance(x.creator, Square):
+            root = Abs(*x.creator.inputs).output
+            return root if isinstance(function, Sqrt) else if_alike(div(1.0, root), function)
+        case Pow(inputs=(_, n)) if is_constant(n, 1.0) and not_negative(x):
+            return if_alike(x, function)
+        case Square() if LOGIC.is_mask(x):
+            return x
+        case Abs() if LOGIC.is_mask(x) or not_negative(x):
+            return x
     return None
 
 
@@ -417,8 +480,8 @@ def contract_nothing(function: Function) -> Variable | None:
 
 RULES: tuple[Rule, ...] = (
     fold_constants, select_known, add_zero, sub_zero, mul_one, div_one, mul_constants, neg_neg, add_neg,
-    mul_neg, join_selects, drop_sign, select_not, select_again, same_extreme, log_of_exp, exp_of_log,
-    square_of_root, drop_derivative_marks,
+    mul_neg, like_terms, join_selects, drop_sign, select_not, select_again, same_operand, extreme_constants,
+    log_of_exp, exp_of_log, square_of_root, powers, drop_derivative_marks,
     swizzle_parts, join_spreads, spread_all, flat_construct, sum_of_products, transpose_twice,
     contract_nothing, expand_expand, expand_is_broadcast, expand_later, lookup_expanded, contract_expanded,
 )  # fmt: skip

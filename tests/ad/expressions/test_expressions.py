@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from command_line import refuses, run
 from numpy.testing import assert_allclose
-from random_graphs.programs import disagreements, random_outputs
+from random_graphs.programs import changed, disagreements, random_outputs
 
 from dressi import FLOAT, INT, MAT2, MAT3, VEC2, VEC3, F, GraphError, Variable, gradient, hvp, jvp, vjp
 from dressi.ad.expressions.count import as_written, count, fewest, shortest
@@ -48,6 +48,19 @@ a, b, c = (Variable(FLOAT, name=name) for name in "abc")
         lambda: (F.select(a > 0.5, c, 3.0 * F.select(a > 0.5, c, b)), F.select(a > 0.5, c, 3.0 * b)),
         lambda: (F.select(a > 0.5, b, F.select(a > 0.5, c, b)), b),
         lambda: (F.select(F.constant(1.0), a, b), a),
+        lambda: (F.maximum(a, F.minimum(a, b)), a),
+        lambda: (F.square(a > b) * c + (a > b) * c, 2.0 * (a > b) * c),
+        lambda: (F.logical_not(F.logical_not(a > b)) * F.logical_and(a > b, a > b), a > b),
+        lambda: (F.logical_or(a > b, F.logical_and(b > c, a > b)), a > b),
+        lambda: (F.logical_and(a > b, F.constant(1.0)), a > b),
+        lambda: (
+            F.select(F.logical_and(a > b, b > c), F.select(a > b, c, a), b),
+            F.select(F.logical_and(a > b, b > c), c, b),
+        ),
+        lambda: (
+            F.select(a > b, F.select(F.logical_not(F.logical_or(a > b, b > c)), b, c), a),
+            F.select(a > b, c, a),
+        ),
     ],
 )
 def test_equal_expressions_are_one(pair):
@@ -63,7 +76,12 @@ def test_expressions_that_differ_stay_apart():
         F.maximum(a, -a),
         F.select(a > b, F.select(b > a, a, b), b),
     ]
-    terms += [(b / F.sqrt(a)) * c, F.maximum(a, F.minimum(a, b)), 2.0**28 * a + b - 2.0**-33 * a]
+    terms += [
+        (b / F.sqrt(a)) * c,
+        F.maximum(a, F.minimum(b, c)),
+        F.square(a - (a > b)),
+        2.0**28 * a + b - 2.0**-33 * a,
+    ]
     read = [x for (x,) in Reader(Table()).read([*terms, *(2.0 * t for t in terms)])]
     assert len({x.entry for x in read}) == len(terms) and ONE not in {x.entry for x in read}
     assert len(set(read)) == 2 * len(terms)
@@ -238,6 +256,10 @@ def test_a_length_of_zero_keeps_its_derivative():
 @pytest.mark.parametrize("seed", range(6))
 def test_random_graphs(seed):
     assert disagreements(100 + seed, 30) == []
+
+
+def test_masks_extremes_and_selects_keep_their_values():
+    assert [text for seed in range(12) for text in changed(seed)] == []
 
 
 @pytest.mark.parametrize("seed", [5032, 5085, 5088])

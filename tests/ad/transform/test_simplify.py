@@ -63,6 +63,20 @@ IDENTITIES = {
     "select otherwise": (lambda: F.select(X, V, F.select(X, 1.0, V)), []),
     "max same": (lambda: F.maximum(V, V) + F.minimum(X, X), ["Add"]),
     "max again": (lambda: F.maximum(F.maximum(X, V), X), ["Max"]),
+    "max of min": (lambda: F.maximum(V, F.minimum(V, X)), []),
+    "max of constants": (lambda: F.maximum(F.maximum(X, 0.7), 1.1), ["Constant", "Max"]),
+    "like terms": (lambda: 2.0 * X + X * 3.0 - X * 4.0, []),
+    "terms that cancel": (lambda: V - (V * 3.0 - V * 2.0) + X, ["Add", "Constant", "Mul"]),
+    "masks": (
+        lambda: F.square(X > 1.0) + F.logical_not(F.logical_not(X > 1.0)) * 2.0,
+        ["Constant", "Constant", "Less", "Mul"],
+    ),
+    "masks of masks": (lambda: F.logical_or(X > V, F.logical_and(X > V, X > 1.0)), ["Less"]),
+    "select implied": (
+        lambda: F.select(F.logical_and(X > V, X), F.select(X, V, 1.0), 2.0),
+        ["Constant", "Less", "LogicalAnd", "Select"],
+    ),
+    "root of a square": (lambda: F.sqrt(F.square(X)) + F.pow(F.exp(X), 1.0), ["Abs", "Exp", "Add"]),
     "log of exp": (lambda: F.log(F.exp(X)) + F.log2(F.exp2(V)), ["Add"]),
     "exp of log": (
         lambda: F.exp(F.log(F.abs(X))) * F.exp2(F.log2(F.square(V) + 1.0)),
