@@ -15,7 +15,7 @@ from ..render.cameras import Camera
 from ..render.cameras.rigid import axis_angle_to_matrix
 from ..vk.run.engine import DressiAD
 
-DEEDS = ("move", "turn", "scale")
+TRANSFORMS = ("move", "turn", "scale")
 """What a drag along an axis does."""
 
 
@@ -44,7 +44,7 @@ class Handle:
             raise InputError(f"a handle moves a leaf of one VEC3 or MAT4, not {leaf} (made at {leaf.where})")
         self.leaf, self.name, self._engine = leaf, leaf.name or "place", engine
         self.unit = np.eye(4) if unit is None else unit
-        self.deeds: Sequence[str] = DEEDS if leaf.vtype is MAT4 else DEEDS[:1]
+        self.transforms: Sequence[str] = TRANSFORMS if leaf.vtype is MAT4 else TRANSFORMS[:1]
 
     @property
     def matrix(self) -> np.ndarray:
@@ -157,16 +157,16 @@ class OnScreen:
         nearest = int(np.argmin(far))  # that of NaN, behind the camera
         return nearest if far[nearest] <= NEAR else None
 
-    def drag(self, handle: Handle, deed: str, axis: int, right: float, down: float) -> None:
+    def drag(self, handle: Handle, transform: str, axis: int, right: float, down: float) -> None:
         """The pointer that holds an axis moves by units of the window."""
         along, moved = (self.ends[axis] - self.begin) * self._half, np.array([right, down])
         squared = float(along @ along)
         if not squared > 1.0:
             return  # the axis points at the camera
         share = float(along @ moved) / squared
-        if deed == "move":
+        if transform == "move":
             handle.move(share * self.length * np.eye(3)[axis])
-        elif deed == "turn":
+        elif transform == "turn":
             across = along[0] * moved[1] - along[1] * moved[0]
             handle.turn(np.eye(3)[axis], 180 * across / np.sqrt(squared) / self.room[1])
         else:

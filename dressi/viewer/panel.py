@@ -39,10 +39,10 @@ class Panel:
     # ---- what it looks like
     def paint(
         self, height: int, scale: float, *, mode: str, paused: bool, sliders: Sequence[Slider] = (),
-        deeds: Mapping[str, Callable[[], None]] | None = None, deed: str = "",
+        transforms: Mapping[str, Callable[[], None]] | None = None, transform: str = "",
     ) -> np.ndarray:  # fmt: skip
         """(height, width, 3) sRGB codes in [0, 1], of a panel as high as the window. sliders: beside those of the
-        session.  deeds: what the axes of handles can do, of which ``deed`` is chosen."""
+        session.  transforms: what the axes of handles can do, of which ``transform`` is chosen."""
         image = Image.new("RGB", (max(round(WIDTH * scale), 1), height), PAPER)
         pen, status = Pen(ImageDraw.Draw(image), scale), self.session.status
         left, right, y = float(MARGIN), float(WIDTH - MARGIN), 20.0
@@ -60,7 +60,7 @@ class Panel:
             paint_curve(pen, (left, y, right, y + 64), name, curve, status.total)
             y += 70
         y = self._buttons(widgets, {m: (lambda m=m: self.choose(m)) for m in self.modes}, y + 4, 2, lit=mode)
-        y = self._buttons(widgets, deeds or {}, y + (4 if deeds else 0), 3, lit=deed)
+        y = self._buttons(widgets, transforms or {}, y + (4 if transforms else 0), 3, lit=transform)
         for slider in (*sliders, *self.session.sliders):
             box = (left, y + 4, right, y + 38)
             widgets.append(Slide(box, slider, slider.get()))

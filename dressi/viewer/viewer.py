@@ -17,7 +17,7 @@ from ..render.cameras import Cameras
 from ..render.cameras.pose import send_matrices
 from ..vk.run.engine import DressiAD
 from .canvas import Canvas, Event
-from .handles import DEEDS, NEAR, Axes, Handle, OnScreen
+from .handles import TRANSFORMS, NEAR, Axes, Handle, OnScreen
 from .panel import FAINT, PAPER, WIDTH, Panel, Pen
 from .pictures import APART, MODES, Mode, Orbit, Pictures
 from .presenter import Layer
@@ -73,7 +73,7 @@ class Viewer:
         self._scene: Scene | None = None
         self._panels: dict[tuple[int, int], Variable] = {}
         self._sent: tuple[object, int] | None = None
-        self.handle, self.deed = 0, DEEDS[0]
+        self.handle, self.transform = 0, TRANSFORMS[0]
         """The number of the handle whose axes are shown, and what a drag along them does."""
         self._axes: OnScreen | None = None
         self._axis = 0
@@ -172,16 +172,16 @@ class Viewer:
         self._dirty = True
 
     def next_deed(self) -> None:
-        """Let drags along axes do the next of ``DEEDS``."""
-        self.take(self.handle, DEEDS[(DEEDS.index(self.deed) + 1) % len(DEEDS)])
+        """Let drags along axes do the next of ``TRANSFORMS``."""
+        self.take(self.handle, TRANSFORMS[(TRANSFORMS.index(self.transform) + 1) % len(TRANSFORMS)])
 
-    def take(self, handle: int, deed: str | None = None) -> None:
+    def take(self, handle: int, transform: str | None = None) -> None:
         """Show the axes of a handle of the scene, by its number; with what a drag along them does."""
         handles = self.handles
         if handles:
             self.handle, self._dirty = handle % len(handles), True
-            deeds, wanted = handles[self.handle].deeds, deed or self.deed
-            self.deed = wanted if wanted in deeds else deeds[0]
+            transforms, wanted = handles[self.handle].transforms, transform or self.transform
+            self.transform = wanted if wanted in transforms else transforms[0]
 
     @property
     def handles(self) -> Sequence[Handle]:
@@ -277,10 +277,10 @@ class Viewer:
         if known and not self._dirty and now - self._painted < PANEL_INTERVAL:
             return self._panels[size]
         mode = "" if self.mode is None else self.mode.name
-        deeds = self.handles[self.handle].deeds if self.handles else ()
+        transforms = self.handles[self.handle].transforms if self.handles else ()
         codes = self.panel.paint(
-            height, scale, mode=mode, paused=self.paused, sliders=self._sliders, deed=self.deed,
-            deeds={deed: partial(self.take, self.handle, deed) for deed in deeds},
+            height, scale, mode=mode, paused=self.paused, sliders=self._sliders, transform=self.transform,
+            transforms={transform: partial(self.take, self.handle, transform) for transform in transforms},
         )[None, :, :width]  # fmt: skip
         self._painted = now
         if known:
@@ -339,7 +339,7 @@ class Viewer:
             self.wipe(x / max(self._panel_left, 1.0))
         elif self._held == "axis":
             assert self._axes is not None
-            self._axes.drag(self.handles[self.handle], self.deed, self._axis, right, down)
+            self._axes.drag(self.handles[self.handle], self.transform, self._axis, right, down)
         elif self._held == "turn":
             self.orbit.turn(220 * right / height, 180 * down / height)
         else:

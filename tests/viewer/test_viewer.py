@@ -200,7 +200,7 @@ def test_axes_in_the_picture_write_variables(device, canvas):
         viewer.orbit.elevation = viewer.orbit.azimuth = 0.0
         before = frame(viewer)
         box, light = viewer.handles
-        assert (box.name, light.name, list(light.deeds)) == ("box", "lamp", ["move"])
+        assert (box.name, light.name, list(light.transforms)) == ("box", "lamp", ["move"])
         # The camera looks along -z from the distance 3.4857: x is right, y is up, from the middle of the picture.
         for kind, x in (("down", 74), ("move", 84), ("up", 84)):
             pointer(viewer, kind, x, 64)
@@ -215,12 +215,12 @@ def test_axes_in_the_picture_write_variables(device, canvas):
         assert box.matrix[0, 3] == pytest.approx(0.5, abs=0.05)  # and the axes follow the optimizer
         viewer.draw()
         key(viewer, "g")
-        assert viewer.deed == "turn"
+        assert viewer.transform == "turn"
         box.turn((0, 0, 1), 90)
         box.scale(2.0)
         assert_allclose(box.matrix[:3, 0], (0, 2, 0), atol=0.1)
         key(viewer, "Tab")
-        assert viewer.handles[viewer.handle] is light and viewer.deed == "move"
+        assert viewer.handles[viewer.handle] is light and viewer.transform == "move"
         with pytest.raises(InputError, match="lamp is a place"):
             light.scale(2.0)
         with pytest.raises(InputError, match="a handle moves a leaf"):
