@@ -17,7 +17,7 @@ from ..render.cameras import Cameras
 from ..render.cameras.pose import send_matrices
 from ..vk.run.engine import DressiAD
 from .canvas import Canvas, Event
-from .handles import TRANSFORMS, NEAR, Axes, Handle, OnScreen
+from .handles import NEAR, TRANSFORMS, Axes, Handle, OnScreen
 from .panel import FAINT, PAPER, WIDTH, Panel, Pen
 from .pictures import APART, MODES, Mode, Orbit, Pictures
 from .presenter import Layer
@@ -171,7 +171,7 @@ class Viewer:
         self.mode = next((m for m in self.modes if m.name == mode), self.mode)
         self._dirty = True
 
-    def next_deed(self) -> None:
+    def next_transform(self) -> None:
         """Let drags along axes do the next of ``TRANSFORMS``."""
         self.take(self.handle, TRANSFORMS[(TRANSFORMS.index(self.transform) + 1) % len(TRANSFORMS)])
 
@@ -389,7 +389,7 @@ KEYS: dict[str, Callable[[Viewer], None]] = {
     "r": lambda viewer: viewer.act("rewind"),
     "s": lambda viewer: viewer.act("save"),
     "h": lambda viewer: viewer.hide(),
-    "g": lambda viewer: viewer.next_deed(),
+    "g": lambda viewer: viewer.next_transform(),
     "Tab": lambda viewer: viewer.take(viewer.handle + 1),
     "q": lambda viewer: viewer.canvas.close(),
     "ArrowLeft": lambda viewer: viewer.orbit.turn(-TURN, 0),
