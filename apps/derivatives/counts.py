@@ -82,7 +82,7 @@ def casadi_counts(outputs: Sequence[Variable], by: Sequence[Variable]) -> tuple[
         return None
     y, known = casadi_of(outputs)
     if by:
-        y = casadi.jacobian(y, casadi.vertcat(*(known[v] for v in by)))
+        y = casadi.jacobian(y, casadi.vertcat(*(known[v] for v in by if v in known)))
     adds, products, _ = casadi_operations(casadi.Function("f", list(casadi.symvar(y)), [casadi.cse(y)]))
     return adds, products
 
