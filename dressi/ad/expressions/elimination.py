@@ -98,27 +98,23 @@ class Linearized:
     def order(self, limit: int) -> tuple[list[int], Cost]:
         """The cheapest order found, and what it costs; none is followed further than to the limit."""
         best, cost = list[int](), Cost(limit, 0)
-        for relative in (False, True):
-            for sign in (1, -1):
-                found = self._greedy(relative, sign, cost.total)
-                if found is not None:
-                    best, cost = found
+        for sign in (1, -1):
+            found = self._greedy(sign, cost.total)
+            if found is not None:
+                best, cost = found
         return best, cost
 
-    def _greedy(self, relative: bool, sign: int, limit: int) -> tuple[list[int], Cost] | None:
+    def _greedy(self, sign: int, limit: int) -> tuple[list[int], Cost] | None:
         """Always the vertex with the fewest products: Markowitz's rule; of equal ones that which leaves the
-        fewest edges. relative: less the products that it takes in a graph whose other vertices are gone
-        (Naumann). sign: of two equal ones the first or the last."""
+        fewest edges. sign: of two equal ones the first or the last."""
         below = {n: {m: _is_free(d) for m, d in edges.items()} for n, edges in self.below.items()}
         above = _turned(below)
         places = {n: sign * k for k, n in enumerate(self.below)}
-        inputs, roots = self._reached()
-        ends = {n: inputs[n] * roots[n] if relative else 0 for n in self.below}
 
         def priced(n: int) -> tuple[int, int, int, int]:
             made_of, readers = list(below[n].values()), list(above[n].values())
             a, b = len(made_of), len(readers)
-            return (a - sum(made_of)) * (b - sum(readers)) - ends[n], a * b - a - b, places[n], n
+            return (a - sum(made_of)) * (b - sum(readers)), a * b - a - b, places[n], n
 
         heap = [priced(n) for n in self.below if n >= 0]
         heapq.heapify(heap)
@@ -129,7 +125,7 @@ class Linearized:
             if n not in below or priced(n) != known:
                 continue
             order.append(n)
-            products += known[0] + ends[n]
+            products += known[0]
             readers, made_of = above.pop(n), below.pop(n)
             for m in made_of:
                 del above[m][n]
