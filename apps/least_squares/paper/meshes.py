@@ -6,7 +6,8 @@
 The armadillo of about 12,000 vertices is deformed as-rigid-as-possible and by embedded deformation; a figure of 40,000
 vertices is smoothed by cotangents. A device solves each, then Ceres (with pyceres installed: one thread, sparse Cholesky,
 until its cost is within 1e-3 of the optimum), then the device again. Ceres's own time is that without the evaluation of
-residuals, which is in Python. The optimum is that of SciPy's direct solves in 64 bits, begun where the device has ended.
+residuals, which is in Python. What is called the optimum are SciPy's direct solves in 64 bits, a few steps from where the device has ended:
+of a problem that has not converged by then it is an upper bound.
 Times are CPU seconds. Writes meshes.json. --quick takes a hundredth of the vertices.
 """
 
