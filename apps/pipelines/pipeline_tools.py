@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
+from scipy import ndimage
 
+from dressi import MAT3, F, Variable, evaluate
 from dressi.config import config
 from dressi.errors import InputError
 from dressi.render.io import save_png
@@ -20,12 +22,15 @@ def options(
     size: int | None = None,
     seed: int | None = None,
     data: bool = True,
+    quick: int | None = None,
     **files: str,
 ) -> argparse.Namespace:
     """--steps, --device, --json, --out, --headless, and of --size, --seed and --data those that the script reads: a default
-    declares it. files: more options for files, and their help."""
+    declares it. quick: the steps under --quick, two minutes at most. files: more options for files, and their help."""
     parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
     parser.add_argument("--steps", type=int, default=steps)
+    if quick is not None:
+        parser.add_argument("--quick", dest="steps", action="store_const", const=quick, help=f"{quick} steps")
     if size is not None:
         parser.add_argument("--size", type=int, default=size, help="pixels along each side of a picture")
     if seed is not None:
@@ -54,6 +59,50 @@ def photograph(given: argparse.Namespace, name: str, size: int | None = None) ->
     return np.asarray(image, np.float32) / 255
 
 
+def camera(picture: np.ndarray, n: int, matrix: np.ndarray | None = None, lens: float = 0.6) -> np.ndarray:
+    """(n, n, 3): what a sensor of n x n pixels sees of a finer picture through a homography from its pixels to those without one.
+
+    By cubic splines between the texels of the picture, after the blur of a lens (a Gaussian, in pixels) and of the square of a
+    pixel. None of it is dressi's. The sensor sees the middle nine tenths of the picture, so that it can move."""
+    scale = 0.9 * min(picture.shape[:2]) / n
+    blurred = ndimage.gaussian_filter(picture, (lens * scale, lens * scale, 0), mode="nearest")
+    blurred = ndimage.uniform_filter(blurred, (round(scale), round(scale), 1), mode="nearest")
+    row, column = np.mgrid[:n, :n] + 0.5
+    x, y, w = np.tensordot(np.eye(3) if matrix is None else matrix, [column, row, np.ones_like(row)], 1)
+    middle = np.array(picture.shape[:2])[:, None, None] / 2
+    places = (np.stack([y / w, x / w]) - n / 2) * scale + middle - 0.5
+    planes = [ndimage.map_coordinates(blurred[..., k], places, mode="nearest") for k in range(3)]
+    return np.stack(planes, -1).astype(np.float32)
+
+
+# Eight numbers of a homography around the middle of n x n pixels, of about equal effect: pixels at the corners.
+EFFECT = np.array([[2, 2, 1], [2, 2, 1], [4, 4, 0]])
+
+
+def homographies(change: Variable, n: int, moving: np.ndarray | None = None) -> Variable:
+    """MAT3: the identity, changed by EFFECT times ``change`` around the middle. moving: (count, 1, 1, 1, 1), 0 for what stays."""
+    effect = EFFECT / n ** np.array([[1, 1, 0], [1, 1, 0], [2, 2, 0]])
+    numbers = effect * (np.ones((change.batch, 1, 1, 1, 1)) if moving is None else moving)
+    to = np.array([[1, 0, n / 2], [0, 1, n / 2], [0, 0, 1]])
+    around = np.eye(3) + F.hadamard(change, Variable(MAT3, batch=change.batch, data=numbers))
+    return F.matmul(F.matmul(to, around), np.linalg.inv(to))
+
+
+def hands(random: np.random.Generator, n: int, count: int, pixels: float) -> np.ndarray:
+    """(count, 3, 3): homographies that move pixels by up to about so many, and turn and tilt corners by a third of that."""
+    turns = np.array([[0.3, 0.3, 1], [0.3, 0.3, 1], [0.1, 0.1, 0]])
+    data = random.uniform(-pixels, pixels, (count, 1, 1, 3, 3)) * turns
+    return evaluate(homographies(Variable(MAT3, batch=count, data=data), n)).reshape(count, 3, 3)
+
+
+def corner_errors(found: np.ndarray, true: np.ndarray, n: int) -> np.ndarray:
+    """(count, 4): in pixels, of the corners of an image of n x n pixels under homographies."""
+    corners = np.array([[0, 0, 1], [n, 0, 1], [0, n, 1], [n, n, 1]])
+    ends = [corners @ np.swapaxes(m.reshape(-1, 3, 3), 1, 2) for m in (found, true)]
+    places = [p[..., :2] / p[..., 2:] for p in ends]
+    return np.linalg.norm(places[0] - places[1], axis=-1)
+
+
 def psnr(a: np.ndarray, b: np.ndarray, rim: int = 0) -> float:
     """In dB, of values from 0 to 1, without a rim."""
     inside = (..., slice(rim, a.shape[-3] - rim), slice(rim, a.shape[-2] - rim), slice(None))
@@ -64,6 +113,23 @@ def crops(random: np.random.Generator, image: np.ndarray, count: int, edge: int)
     """Random squares of an image (H, W, ...), at even places."""
     places = [[2 * random.integers(0, (e - edge) // 2 + 1) for e in image.shape[:2]] for _ in range(count)]
     return np.stack([image[y : y + edge, x : x + edge] for y, x in places])
+
+
+def shaken(random: np.random.Generator, edge: int) -> np.ndarray:
+    """(edge, edge): the blur of a hand that shakes: a path whose direction drifts, and that of a lens (after Kupyn and others,
+    2017). Its sum is 1."""
+    angle = random.uniform(0, 2 * np.pi) + np.cumsum(random.normal(size=400) * 0.12)
+    path = np.cumsum(np.stack([np.sin(angle), np.cos(angle)], -1), 0)
+    path = (
+        (path - path.mean(0))
+        * random.uniform(0.5, 1.0)
+        * (edge / 2 - 2.5)
+        / np.abs(path - path.mean(0)).max()
+    )
+    kernel = np.zeros((edge, edge))
+    np.add.at(kernel, tuple(np.rint(path + edge // 2).astype(int).T), 1.0)
+    kernel = ndimage.gaussian_filter(kernel, random.uniform(0.5, 0.9), mode="constant")
+    return kernel / kernel.sum()
 
 
 def wiener(image: np.ndarray, kernel: np.ndarray, ratio: float, margin: int = 24) -> np.ndarray:

@@ -1,48 +1,50 @@
-"""A spatial transformer: the homography between two pictures, by the gradient of the warp (Jaderberg and others, 2015).
+"""Spatial transformers: the homography between two pictures of each of five scenes, by the gradient of the warp (Jaderberg and
+others, 2015).
 
 python apps/pipelines/spatial_transformer.py
 """
 
 import numpy as np
-from pipeline_tools import options, photograph, report
+from pipeline_tools import camera, corner_errors, hands, homographies, options, photograph, report
 
-from dressi import FLOAT, VEC3, DressiAD, F, Variable, adam
+from dressi import MAT3, VEC3, DressiAD, F, Variable, adam
 
-given = options(__doc__, steps=300, size=96, seed=0)
+given = options(__doc__, steps=300, size=96, seed=0, quick=100)
 random, n = np.random.default_rng(given.seed), given.size
-image = Variable.of(photograph(given, "astronaut.png", n), VEC3, name="image")
-true = np.array([[1.06, -0.08, 2.0], [0.07, 0.95, -3.0], [0.0004, -0.0003, 1.0]])
-target = F.warp_homography(image, true)
+names = ("astronaut.png", "coffee.png", "rocket.jpg", "rgb.png", "camera.png")
+photographs = [photograph(given, name) for name in names]
+true = hands(random, n, len(names), 8.0)
+# Both pictures of a scene are drawn from its photograph by a camera of NumPy's, not by the warp that is fitted.
+image = Variable.of(np.stack([camera(p, n) for p in photographs]), VEC3, batched=True, name="image")
+target = Variable.of(
+    np.stack([camera(p, n, m) for p, m in zip(photographs, true, strict=True)]),
+    VEC3,
+    batched=True,
+    name="target",
+)
 
-# Eight numbers of about equal effect: each moves a corner by about that many pixels.
-scale = np.array([[1 / n, 1 / n, 1], [1 / n, 1 / n, 1], [1 / n**2, 1 / n**2, 0]])
-change = Variable.of(np.zeros(9), FLOAT, name="change")
-entries = [F.lookup(change, k) * float(scale.ravel()[k]) + float(np.eye(3).ravel()[k]) for k in range(9)]
-matrix = F.mat3(*(F.vec3(*(entries[3 * r + c] for r in range(3))) for c in range(3)))  # of columns
-sigma = n / 24
-blurred = [F.gaussian_blur(x, sigma) for x in (image, target)]
-losses = [
-    F.mean(F.sum_components(F.square(F.warp_homography(a, matrix) - b)))
-    for a, b in ((blurred[0], blurred[1]), (image, target))
-]
+change = Variable(MAT3, batch=len(names), data=np.zeros((len(names), 1, 1, 3, 3)), name="change")
+matrix = homographies(change, n)
+place = F.transform_points(matrix, F.to_float(F.pixel_coordinates((n, n))) + 0.5)
+seen = F.select(F.max_component(F.abs(place - n / 2)) < n / 2 - 1, 1.0, 0.0)  # the rest has no partner
+warped = F.warp_homography(image, matrix, filter="cubic")
 
 
-def corner_error(found: np.ndarray) -> float:
-    """In pixels, the largest of the four corners."""
-    corners = np.array([[0, 0, 1], [n, 0, 1], [0, n, 1], [n, n, 1]]) @ np.stack([true.T, found.T])
-    places = corners[..., :2] / corners[..., 2:]
-    return np.linalg.norm(places[0] - places[1], axis=-1).max()
+def loss(sigma: float) -> Variable:
+    """Blurred pictures first: their gradients reach farther."""
+    a, b = (F.gaussian_blur(x, sigma) for x in (image, target)) if sigma else (image, target)
+    errors = F.square(F.warp_homography(a, matrix, filter="cubic") - b)
+    return F.mean(seen * F.sum_components(errors), "xy") / F.mean(seen, "xy")
 
 
 with DressiAD(given.device) as ad:
-    start = ad.evaluate(F.warp_homography(image, matrix))
-    for loss, rate in zip(
-        losses, (0.1, 0.03), strict=True
-    ):  # first by blurred pictures, whose gradients reach farther
-        ad.set_loss(loss)
+    start = ad.evaluate(warped)
+    for sigma, rate in ((n / 16, 0.1), (n / 48, 0.05), (0.0, 0.02)):
+        ad.set_loss(F.sum(loss(sigma), "n"))
         ad.set_optimizer(adam(rate), [change])
         ad.step(given.steps)
-    found = np.eye(3) + scale * ad.recv(change).reshape(3, 3)
-    wanted, now = ad.evaluate(target), ad.evaluate(F.warp_homography(image, matrix))
-    figures = {"start_pixels": corner_error(np.eye(3)), "corner_error_pixels": corner_error(found)}
-    report(given, "spatial_transformer", figures, start, wanted, now, 0.5 + 5 * (now - wanted))
+    errors = corner_errors(ad.evaluate(matrix), true, n).max(1)
+    before, now, wanted = corner_errors(np.eye(3), true, n).max(1), ad.evaluate(warped), ad.evaluate(target)
+    figures = {"start_pixels": before.max(), "corner_error_pixels": errors.max()}
+    figures |= {f"{name.partition('.')[0]}_pixels": e for name, e in zip(names, errors, strict=True)}
+    report(given, "spatial_transformer", figures, start[0], wanted[0], now[0], 0.5 + 5 * (now - wanted)[0])
