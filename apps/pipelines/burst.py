@@ -16,7 +16,7 @@ shot = photograph(given, name)
 true = hands(random, n, frames, 3.0)
 true[0] = np.eye(3)  # the first frame is the reference
 # What the sensor sees of the photograph, one colour a pixel, with noise. The warp that is fitted has no part in it.
-wanted, colour = camera(shot, n), np.arange(4).reshape(2, 2)
+wanted = camera(shot, n)
 colour = np.tile(np.array([[0, 1], [1, 2]]), (n // 2, n // 2))[..., None]
 views = [np.take_along_axis(camera(shot, n, m), colour, -1)[..., 0] for m in true]
 raw = Variable.of(

@@ -10,7 +10,7 @@ from scipy import ndimage
 
 from dressi import FLOAT, VEC3, DressiAD, F, Variable, adam
 
-given = options(__doc__, steps=4800, seed=0, quick=480)
+given = options(__doc__, steps=7200, seed=0, quick=480)
 random, crop, batch, width, rim, count = np.random.default_rng(given.seed), 48, 4, 32, 8, 9
 PATTERN = "GRBG"  # that of the raw picture
 training = [photograph(given, f"{name}.png")[:400, :512] for name in ("astronaut", "coffee", "rgb_small")]
@@ -81,16 +81,17 @@ def layer(outputs: int, inputs: int, gain: float, name: str) -> Variable:
 
 
 weights = [
-    layer(width, 16, 1.4, "first"),
+    layer(width, 28, 1.4, "first"),
     layer(width, width, 1.4, "second"),
     layer(12, width, 0.01, "third"),
 ]
 
 
 def network(raw: Variable) -> Variable:
-    """VEC3: the learned interpolation, and what the layers add to blocks of 2 x 2 texels of it."""
+    """VEC3: the learned interpolation, and what layers that see Malvar's, too, add to blocks of 2 x 2 texels of it."""
     first = homogeneous(raw, *learned)
-    x = F.space_to_depth(F.concatenate_channels(raw, F.to_channels(first)))
+    parts = (F.to_channels(y) for y in (first, F.demosaic(raw, PATTERN)))
+    x = F.space_to_depth(F.concatenate_channels(raw, *parts))
     for weight in weights[:-1]:
         x = F.correlate(x, weight, border="clamp")
         x = F.maximum(x, 0.1 * x)
