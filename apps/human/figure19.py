@@ -35,7 +35,7 @@ from face_data import Photographer, cameras, face_model, random_face, vertex_err
 
 from dressi import Device, DressiAD, adam
 from dressi.ad.least_squares import Energy
-from dressi.render import Camera, Mesh, linear_to_srgb, render
+from dressi.render import Camera, Mesh, render
 from dressi.render.faces import Face, FaceData, FaceFitter, FaceGraph, FaceModel, FaceOptions
 from dressi.render.faces.fit import METHODS
 from dressi.render.io import save_png, write_json
@@ -153,13 +153,13 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def sheet(model: FaceModel, faces: dict[str, list[Found]], size: int) -> np.ndarray:
-    """Rows: faces. Columns: the picture; for each setting the face found and its distances."""
+    """Linear light. Rows: faces. Columns: the picture; for each setting the face found and its distances."""
     camera = cameras([15.0], size)[0]
     rows = []
     for k in range(min(SHOWN, *map(len, faces.values()))):
         first = next(iter(faces.values()))[k]
         assert first[2] is not None
-        row = [linear_to_srgb(first[2].pictures[0])]
+        row = [first[2].pictures[0]]
         for own in faces.values():
             truth, found, _ = own[k]
             row.append(_shown(found, camera))
@@ -175,11 +175,11 @@ def _shown(face: Face, camera: Camera) -> np.ndarray:
     graph = FaceGraph(FaceData(camera, pictures=np.zeros((*camera.size[::-1], 3))), replace(face, zoom=1.0))
     with DressiAD() as ad:
         ad.set_output("colour", graph.picture.colour)
-        return linear_to_srgb(np.clip(np.asarray(ad.recv("colour"))[0], 0, 1))
+        return np.clip(np.asarray(ad.recv("colour"))[0], 0, 1)
 
 
 def _lit(mesh: Mesh, camera: Camera) -> np.ndarray:
-    return linear_to_srgb(np.clip(render(mesh, camera, samples=2).colour, 0, 1))
+    return np.clip(render(mesh, camera, samples=2).colour, 0, 1)
 
 
 def main() -> None:
