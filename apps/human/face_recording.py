@@ -1,5 +1,5 @@
 """Recordings of heads for ``face_textures.py``: faces with textures finer than the vertices of the model, in four views of
-a colour and a depth camera, drawn by Mitsuba 3 (``pip install mitsuba``) or by our renderer.
+a colour and a depth camera, drawn by Mitsuba 3 (``dressi[peers]``) or by our renderer.
 
 Mitsuba has what the fit has not: shadows, light between surfaces, and the diffuse lobe of Disney's BSDF. The sensor adds
 shot and read noise, gamma and 8 bits to colours. Depths have noise and steps that grow with the square of the
@@ -283,7 +283,7 @@ def by_mitsuba(mesh: Mesh, textures: Textures, camera: Camera, light: np.ndarray
         import mitsuba as mi
     except ImportError:
         raise InputError(
-            "no recording is kept and Mitsuba is missing: pip install mitsuba, or --renderer dressi,"
+            "no recording is kept and Mitsuba is missing: pip install 'dressi[peers]', or --renderer dressi,"
             " whose pictures are those of the renderer that fits"
         ) from None
     mi.set_variant("scalar_rgb")
