@@ -37,7 +37,6 @@ from dressi.render import (
     Mesh,
     chamfer,
     draw_strands,
-    linear_to_srgb,
     list_leaf,
     load_mesh,
     orbit,
@@ -327,9 +326,7 @@ def main() -> None:
         np.asarray(render(mesh, camera, light=LIGHTS, samples=2, filter="trilinear").colour)
         for mesh in (*found.values(), detailed, target)
     ]
-    rows = [
-        np.concatenate([linear_to_srgb(np.clip(c, 0, 1)) for c in row], axis=1) for row in (first, second)
-    ]
+    rows = [np.concatenate([np.clip(c, 0, 1) for c in row], axis=1) for row in (first, second)]
     save_png(given.out / "figure12.png", np.concatenate(rows))
 
 

@@ -42,7 +42,7 @@ from dressi.render.io.files import data_file
 from dressi.render.mesh import Mesh
 from dressi.render.mesh.queries import SurfaceDistance
 from dressi.render.reconstruct.motion import triangulate
-from dressi.render.surface.color import linear_to_srgb
+from dressi.render.surface.color import srgb_to_linear
 
 FORMS: dict[str, dict[str, Any]] = {"edges": {}, "outer": {"radius": 2.0}}
 ESTIMATORS = (*FORMS, "deodr")
@@ -260,13 +260,13 @@ def main() -> None:
                 camera = seen.apart.held_out.cameras[0]
                 row.append(render(seen.apart.to_world(mesh), camera, light=None, samples=2).colour)
             shown.append(row)
-    pictures = [np.concatenate([linear_to_srgb(np.clip(one, 0, 1)) for one in row], axis=1) for row in shown]
+    pictures = [np.concatenate([np.clip(one, 0, 1) for one in row], axis=1) for row in shown]
     wide = max(one.shape[1] for one in pictures)
     pictures = [
         np.pad(one, ((0, 0), (0, wide - one.shape[1]), (0, 0)), constant_values=1.0) for one in pictures
     ]
     plot = np.asarray(boxes(table, 300).resize((wide, 300 * wide // (len(table) * 180))), np.float64) / 255
-    save_png(given.out / "figure13.png", np.concatenate([plot, *pictures]))
+    save_png(given.out / "figure13.png", np.concatenate([srgb_to_linear(plot), *pictures]))
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from dressi.ad.graph.types import IVEC3, VEC3
 from dressi.render import Camera, edge_list, hard_soft_ras, primitives, to_clip
 from dressi.render.core.lists import list_leaf
 from dressi.render.io import save_png, write_json
+from dressi.render.surface.color import srgb_to_linear
 
 FORMS: dict[str, dict[str, Any]] = {
     "face K3": {"form": "face", "layers": 3, "radius": 2.0},
@@ -184,7 +185,7 @@ def main() -> None:
         np.concatenate([np.kron(picture, np.ones((enlarged, enlarged, 1))) for picture in row], axis=1)
         for row in (
             [np.repeat(np.clip(found[name][0], 0, 1)[..., None], 3, axis=-1) for name in COLUMNS],
-            [diverging(found[name][1]) for name in COLUMNS],
+            [srgb_to_linear(diverging(found[name][1])) for name in COLUMNS],
         )
     ]
     given.out.mkdir(parents=True, exist_ok=True)
