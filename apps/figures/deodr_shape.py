@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,10 @@ class DeodrLoss:
     weight: float
     absolute: bool = False
 
+    @cached_property
+    def edges(self) -> np.ndarray:
+        return edge_numbers(self.faces)
+
     def __call__(
         self, views: Sequence[int], positions: np.ndarray, colours: np.ndarray
     ) -> tuple[float, np.ndarray, np.ndarray]:
@@ -110,19 +115,25 @@ class DeodrLoss:
         return Scene2D(
             faces=faces, faces_uv=faces, ij=plane, depths=depths, textured=np.zeros(len(faces), bool),
             uv=np.zeros((len(plane), 2)), shade=np.zeros(len(plane)), colors=shades,
-            shaded=np.zeros(len(faces), bool), edgeflags=outlines(self.faces, front), height=height, width=width,
+            shaded=np.zeros(len(faces), bool), edgeflags=outlines(self.edges, front), height=height, width=width,
             nb_colors=channels, texture=np.zeros((2, 2, channels)), background_color=np.zeros(channels),
             clockwise=False, backface_culling=True,
         )  # fmt: skip
 
 
-def outlines(faces: np.ndarray, front: np.ndarray) -> np.ndarray:
-    """(F, 3) bool: the edges of faces that look at the camera whose other face does not, or is not there."""
+def edge_numbers(faces: np.ndarray) -> np.ndarray:
+    """(F, 3): which edge of the mesh leads from each corner of a face to the next."""
     ends = np.stack([faces, np.roll(faces, -1, axis=1)], axis=-1)
-    keys = np.sort(ends.reshape(-1, 2), axis=1)
-    _, edge = np.unique(keys, axis=0, return_inverse=True)
-    fronts = np.bincount(edge.ravel(), weights=np.repeat(front, 3))
-    return (fronts[edge.reshape(-1, 3)] == 1) & front[:, None]
+    _, edge = np.unique(np.sort(ends.reshape(-1, 2), axis=1), axis=0, return_inverse=True)
+    return edge.reshape(-1, 3)
+
+
+def outlines(edges: np.ndarray, front: np.ndarray) -> np.ndarray:
+    """(F, 3) bool: the edges of faces that look at the camera whose other face does not, or is not there.
+
+    edges: of ``edge_numbers``.  front: (F,), which faces do."""
+    fronts = np.bincount(edges.ravel(), weights=np.repeat(front, 3))
+    return (fronts[edges] == 1) & front[:, None]
 
 
 class Adam:

@@ -27,7 +27,7 @@ import numpy as np
 from deodr_shape import DeodrLoss, Lambert, descend
 from PIL import Image
 
-from dressi import Device, DressiAD, F, Variable, adam, optim
+from dressi import Device, DressiAD, F, Variable, adam
 from dressi.ad.graph.types import MAT4, VEC2, VEC3
 from dressi.ad.optim import Clocked, clock, cosine
 from dressi.render import (
@@ -35,8 +35,10 @@ from dressi.render import (
     DirectionalLight,
     Material,
     Mesh,
+    adjacency,
     chamfer,
     draw_strands,
+    large_steps,
     list_leaf,
     load_mesh,
     orbit,
@@ -49,8 +51,6 @@ from dressi.render.fit.phases.texture import roughness
 from dressi.render.io import save_png, write_json
 from dressi.render.io.files import data_file
 from dressi.render.mesh.remesh import remesh
-from dressi.render.objectives.large_steps import spread
-from dressi.render.objectives.regularizers import adjacency
 
 LIGHTS = [
     DirectionalLight(direction, colour)
@@ -157,16 +157,11 @@ def by_form(
     masks = Variable.of(seen.masks, batched=True) if form == "edges" else picture.soft_target(seen.masks)
     outline = F.mean(F.square(picture.mask - masks))
     colours = F.mean(F.sum_components(F.abs(away) if part.absolute else F.square(away)))
-    smooth = spread(adjacency(mesh.faces, len(mesh.positions)), part.strength)
+    falling = cosine(rate, rate / 20, steps)
+    smooth = large_steps(adjacency(mesh.faces, len(mesh.positions)), falling, strength=part.strength)
     with DressiAD(device) as ad:
         ad.set_loss(outline + COLOURS * colours)
-        falling = optim.chain(
-            smooth.optimizer,
-            optim.scale_by_adam_uniform(),
-            smooth.optimizer,
-            optim.scale_by_learning_rate(cosine(rate, rate / 20, steps)),
-        )
-        ad.set_optimizer(Clocked(falling, clock()), [vertices])
+        ad.set_optimizer(Clocked(smooth, clock()), [vertices])
         ad.step(steps)
         losses = ad.losses()
         return np.asarray(ad.recv(vertices), np.float64).reshape(-1, 3)[: len(mesh.positions)], losses

@@ -30,10 +30,10 @@ import numpy as np
 from deodr_shape import DeodrLoss, descend
 from PIL import Image, ImageDraw
 
-from dressi import Device, DressiAD, F, Variable, optim
+from dressi import Device, DressiAD, F, Variable
 from dressi.ad.graph.types import MAT4, VEC3
 from dressi.ad.optim import Clocked, adam, clock, cosine, per_parameter
-from dressi.render import adjacency, list_leaf, primitives, render, spread
+from dressi.render import adjacency, large_steps, list_leaf, primitives, render
 from dressi.render.fit import photo_dataset
 from dressi.render.fit.data.learned import ViewBatches
 from dressi.render.io import load_photos, save_png, write_json
@@ -135,14 +135,8 @@ def by_form(
     else:
         target = pick(Variable.of(seen.masks, batched=True))
     loss = F.mean(F.square(picture.mask - target)) + WEIGHT * F.mean(F.sum_components(F.square(away)))
-    smooth = spread(adjacency(mesh.faces, len(mesh.positions)), phase.strength)
     falling = [cosine(rate, rate / 20, phase.steps) for rate in phase.rates]
-    shape = optim.chain(
-        smooth.optimizer,
-        optim.scale_by_adam_uniform(),
-        smooth.optimizer,
-        optim.scale_by_learning_rate(falling[0]),
-    )
+    shape = large_steps(adjacency(mesh.faces, len(mesh.positions)), falling[0], strength=phase.strength)
     with DressiAD(device) as ad:
         ad.set_loss(loss, record=False)
         ad.set_optimizer(

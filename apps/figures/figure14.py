@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import scipy.spatial
+from deodr_shape import edge_numbers, outlines
 
 from dressi import Device, DressiAD, jvp
 from dressi.ad.graph.types import IVEC3, VEC3
@@ -87,15 +88,13 @@ def differences(
 def antialias(sphere: Sphere) -> Callable[[float], np.ndarray]:
     """The picture by the scale: nearest faces at the centres, then blends over outlines (Laine et al. 2020, 3.3)."""
     ends = np.stack([sphere.faces, np.roll(sphere.faces, -1, axis=1)], axis=-1)
-    _, number = np.unique(np.sort(ends.reshape(-1, 2), axis=1), axis=0, return_inverse=True)
-    number = number.reshape(-1, 3)
+    edges = edge_numbers(sphere.faces)
 
     def picture(scale: float) -> np.ndarray:
         corners, size = sphere.corners(scale), sphere.size
         a, b, c = (corners[sphere.faces[:, k]] for k in range(3))
         area = (b - a)[:, 0] * (c - a)[:, 1] - (b - a)[:, 1] * (c - a)[:, 0]
-        fronts = np.bincount(number.ravel(), weights=np.repeat(area < 0, 3))
-        outline = fronts[number] == 1
+        outline = outlines(edges, area < 0)
         centres = np.stack(np.meshgrid(np.arange(size) + 0.5, np.arange(size) + 0.5), axis=-1)
         nearest = np.full((size, size), -1)
         for k in np.flatnonzero(area < 0):  # a convex body: front faces do not overlap

@@ -53,6 +53,7 @@ from dressi.render.fit.data.learned import ViewBatches
 from dressi.render.fit.phases.texture import roughness as squared_steps
 from dressi.render.io import write_json
 from dressi.render.io.images import resize
+from dressi.render.objectives.metrics import code_psnr
 
 SKY = 32
 """Texels across the map of light."""
@@ -172,8 +173,7 @@ def psnr(picture: np.ndarray, goal: np.ndarray, inside: np.ndarray, scaled: bool
     own, other = picture[inside].astype(np.float64), goal[inside]
     if scaled:
         own = own * (own * other).sum(0) / np.maximum((own * own).sum(0), 1e-12)
-    away = np.clip(own, 0, 1) - np.clip(other, 0, 1)
-    return float(-10 * np.log10(max(np.square(away).mean(), 1e-10)))
+    return code_psnr(np.clip(own, 0, 1), np.clip(other, 0, 1))
 
 
 def examine(

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 from .table import UNIT, ZERO, Scaled, Table, scaled
 
+Edges = dict[int, dict[int, Any]]
+"""{vertex: {vertex at the other end: what is known of the edge}}."""
 LARGEST = 20_000  # edges up to which orders are sought; choosing takes some 10 us an edge and order
 
 
@@ -126,12 +128,9 @@ class Linearized:
                 continue
             order.append(n)
             products += known[0]
-            readers, made_of = above.pop(n), below.pop(n)
-            for m in made_of:
-                del above[m][n]
+            readers, made_of = _removed(n, below, above)
             for r, free in readers.items():
                 row = below[r]
-                del row[n]
                 for m, other in made_of.items():
                     adds += m in row
                     row[m] = above[m][r] = free and other and m not in row
@@ -152,12 +151,9 @@ class Linearized:
         below = {n: dict(edges) for n, edges in self.below.items()}
         above = _turned(below)
         for n in order:
-            readers, made_of = above.pop(n), below.pop(n)
-            for m in made_of:
-                del above[m][n]
+            readers, made_of = _removed(n, below, above)
             for r, d in readers.items():
                 row = below[r]
-                del row[n]
                 for m, other in made_of.items():
                     part = other if d is UNIT else table.multiplied(d, other)
                     row[m] = above[m][r] = table.sum([row[m], part]) if m in row else part
@@ -170,9 +166,19 @@ def _is_free(d: Scaled) -> bool:
     return d.entry == UNIT.entry and abs(d.factor) == 1
 
 
-def _turned(below: Mapping[int, Mapping[int, Any]]) -> dict[int, dict[int, Any]]:
+def _turned(below: Mapping[int, Mapping[int, Any]]) -> Edges:
     above = defaultdict[int, dict[int, Any]](dict)
     for n, edges in below.items():
         for m, d in edges.items():
             above[m][n] = d
     return above
+
+
+def _removed(n: int, below: Edges, above: Edges) -> tuple[dict[int, Any], dict[int, Any]]:
+    """The edges to what is made of a vertex, and to what it is made of; both graphs lose it."""
+    readers, made_of = above.pop(n), below.pop(n)
+    for m in made_of:
+        del above[m][n]
+    for r in readers:
+        del below[r][n]
+    return readers, made_of

@@ -10,8 +10,10 @@ from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.graph.types import IVEC3, VEC3, VEC4
 from ...errors import InputError
+from ..cameras.shutter import GOLDEN
 from ..core.engine import MakeEngine
 from ..core.lists import list_leaf
+from ..forms.soft_target import nearest_outside
 from ..mesh import Mesh
 from ..shading.shadows import Occluders, Shadow, ShadowMap
 from ..surface.screen import DrawnMesh, barycentric, corners, covered, interpolate
@@ -98,15 +100,14 @@ def bake_occlusion(
         raise InputError(f"no texel of {size[0]}x{size[1]} lies in a face of mesh '{mesh.name}'; take more")
     if layers.sum() > OVERLAP * inside.sum():
         raise InputError(f"UVs of mesh '{mesh.name}' overlap at {layers.sum()} texels; use mesh.unwrap()")
-    from scipy.ndimage import distance_transform_edt
-
-    nearest = distance_transform_edt(~inside, return_distances=False, return_indices=True)
-    return (total[..., 0] / np.maximum(total[..., 1], 1e-12)).astype(np.float32)[tuple(np.asarray(nearest))]
+    return (total[..., 0] / np.maximum(total[..., 1], 1e-12)).astype(np.float32)[
+        tuple(nearest_outside(~inside))
+    ]
 
 
 def _directions(rays: int) -> np.ndarray:
     """(steps, TOGETHER, 3): at least twice as many unit directions, on a spiral over the sphere."""
     number = np.arange(-(-2 * rays // TOGETHER) * TOGETHER) + 0.5
-    z, turn = 1 - 2 * number / len(number), number * (np.pi * (3 - 5**0.5))
+    z, turn = 1 - 2 * number / len(number), number * GOLDEN
     across = np.sqrt(1 - z * z)
     return np.stack([across * np.cos(turn), across * np.sin(turn), z], -1).reshape(-1, TOGETHER, 3)

@@ -20,6 +20,7 @@ PATHS = {"translation": 3, "rotation": 4, "scale": 3, "weights": 0}
 
 def placement(translation: Any, rotation: Any, scale: Any) -> np.ndarray:
     """(4, 4) of a place, a quaternion (x, y, z, w) of any length but 0, and a scale."""
+    # On arrays ``quaternion_to_matrix`` takes 25 times as long, and a clip does this for every joint.
     x, y, z, w = np.asarray(rotation) / np.linalg.norm(rotation)
     turn = [
         [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],

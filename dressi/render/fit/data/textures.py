@@ -12,6 +12,7 @@ from scipy.ndimage import distance_transform_edt
 from ....ad import functional as F
 from ....ad.graph import Variable
 from ....ad.graph.types import vector_type
+from ...forms.soft_target import nearest_outside
 from ...mesh import Mesh
 from ...objectives.losses import l1, l2, structural_similarity
 from ...objectives.perceptual import perceptual
@@ -206,4 +207,4 @@ def _depth(region: np.ndarray) -> np.ndarray:
 
 def _nearest(region: np.ndarray) -> tuple[np.ndarray, ...]:
     """Rows and columns, (H, W) each, of the nearest pixel of a region (H, W)."""
-    return tuple(np.asarray(distance_transform_edt(~region, return_distances=False, return_indices=True)))
+    return tuple(nearest_outside(~region))

@@ -11,7 +11,6 @@ import numpy as np
 from scipy.ndimage import (
     binary_dilation,
     binary_erosion,
-    distance_transform_edt,
     gaussian_filter,
     map_coordinates,
     maximum_filter,
@@ -26,6 +25,7 @@ from ....errors import InputError
 from ...cameras import Cameras
 from ...cameras.pose import unit_cameras
 from ...core.engine import Engine, MakeEngine
+from ...forms.soft_target import nearest_outside
 from ...io.images import resize, scaled_size
 from ...mesh import Mesh
 from ...mesh.remesh.volume import Grid, surface_of
@@ -149,8 +149,7 @@ def smoothed(one: DepthMap, inside: np.ndarray) -> np.ndarray:
         smooth = np.where(weight > 0, total / np.maximum(weight, 1e-9), smooth)
     # Finer pictures are interpolated from these: outside of the mask, pixels are as deep as the nearest
     # inside.
-    nearest = np.asarray(distance_transform_edt(~inside, return_distances=False, return_indices=True))
-    return smooth[tuple(nearest)] if inside.any() else smooth
+    return smooth[tuple(nearest_outside(~inside))] if inside.any() else smooth
 
 
 def agreeing(views: Views, maps: dict[int, DepthMap], beside: np.ndarray) -> dict[int, DepthMap]:
