@@ -13,6 +13,7 @@ import typer
 from .. import __version__
 from ..config import config
 from ..errors import DressiError, InputError, ShaderError
+from .bake import bake
 from .bench.names import CASES, peers_text
 from .core.interrupt import imports
 from .core.terminal import say
@@ -419,7 +420,7 @@ def _command(function: Callable[..., Any]) -> None:
     app.command(cls=FitCommand if function is fit else None)(run_it)
 
 
-for _function in (devices, doctor, fit, bench, count, report, view):
+for _function in (devices, doctor, fit, bake, bench, count, report, view):
     _command(_function)
 
 

@@ -49,8 +49,8 @@ def view(
     if picture is not None:
         image_format(picture)
         backend = "offscreen"
-    scene = load_scene(_mesh_of(path))
-    other = None if against is None else load_scene(_mesh_of(against))
+    scene = load_scene(mesh_of(path))
+    other = None if against is None else load_scene(mesh_of(against))
     title = path.name if against is None else f"{path.name} | {against.name}"
     if picture is None and backend == "offscreen":
         raise InputError("nobody can close an offscreen window; give --picture FILE.png with it")
@@ -76,7 +76,7 @@ def _is_coloured(node: Any) -> bool:
     return mesh is None or any(x is not None for x in (mesh.texture, mesh.colors, mesh.material))
 
 
-def _mesh_of(path: Path) -> Path:
+def mesh_of(path: Path) -> Path:
     """The file of a mesh, also of the folder of a fit. Raises InputError."""
     from dressi.render.fit import FILES
 

@@ -449,6 +449,20 @@ def test_photographs_of_a_shiny_thing_are_said_to_contradict_each_other():
     assert disagreement({**report, "material": {}}) is None
 
 
+def test_a_light_mesh_shows_a_fine_one_at_each_level(target: Path, tmp_path: Path):
+    out = tmp_path / "light.glb"
+    done = run(
+        "bake", target, "--faces", "80", "--texture-size", "32", "--rays", "8", "--levels", "2", "--out", out
+    )
+    assert done.returncode == 0, done.stderr
+    for path, most, side in ((out, 120, 32), (tmp_path / "light_lod1.glb", 60, 16)):
+        light = load_mesh(path)
+        assert len(light.faces) <= most and light.texture is not None and light.material is not None
+        assert {"normal", "occlusion"} <= set(light.material.maps())
+        assert light.texture.shape == (side, side, 3) and 0.2 < light.material.occlusion.min() <= 1.0
+    refuses(run("bake", target, "--out", tmp_path / "light.obj"), ".glb")
+
+
 class Canvas:
     """A window that is open."""
 

@@ -151,7 +151,7 @@ class SurfaceDistance:
     def __init__(self, mesh: Mesh, count: int = 20_000):
         areas = mesh.face_areas()
         counts = np.ceil(count * areas / areas.sum()).astype(int)
-        self.mesh = mesh
+        self.mesh, self._normals = mesh, mesh.face_normals()
         self._face = np.repeat(np.arange(len(counts)), np.maximum(counts, 1))
         self._tree = scipy.spatial.KDTree(_points_on(mesh, self._face, np.random.default_rng(0)))
 
@@ -163,13 +163,62 @@ class SurfaceDistance:
             distance = np.asarray(self._tree.query(points, distance_upper_bound=most)[0])
             close = distance < most
             near = points[close]
-        faces = np.sort(self._face[np.asarray(self._tree.query(near, NEAREST)[1])], axis=-1)
-        # Several of the nearest points lie on one face.
-        new = np.diff(faces, axis=-1, prepend=-1) > 0
-        point, first = np.nonzero(new)[0], np.concatenate([[0], np.cumsum(new.sum(1))[:-1]])
-        found = to_faces(near[point], self.mesh.positions[self.mesh.faces[faces[new]]])
+        point, face, first = self._candidates(near)
+        found = to_faces(near[point], self.mesh.positions[self.mesh.faces[face]])
         distance[close] = np.minimum.reduceat(found, first) if len(near) else found
         return np.minimum(distance, most)
+
+    def nearest(self, points: np.ndarray, facing: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Faces (P,) and barycentric weights (P, 3) of the points of the mesh nearest to (P, 3), among faces that
+        are not turned away from ``facing`` (P, 3), if there are such near.
+
+        >>> from dressi.render.mesh.primitives import cube
+        >>> plate = cube()
+        >>> plate.positions = plate.positions * (1, 0.01, 1)
+        >>> up = np.array([[0.0, 1, 0]])
+        >>> face, weights = SurfaceDistance(plate).nearest(np.array([[0.2, -1.0, 0.1]]), up)
+        >>> np.einsum("pk,pkd->pd", weights, plate.positions[plate.faces[face]]).round(6).tolist()
+        [[0.2, 0.01, 0.1]]
+        """
+        point, face, first = self._candidates(points)
+        corners = self.mesh.positions[self.mesh.faces[face]]
+        away = (self._normals[face] * facing[point]).sum(1) < 0
+        found = to_faces(points[point], corners) + np.where(away, 1e30, 0.0)
+        best = np.flatnonzero(found == np.minimum.reduceat(found, first)[point])
+        best = best[np.diff(point[best], prepend=-1) > 0]
+        return face[best], weights_on(points, corners[best])
+
+    def _candidates(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Pairs of a point (P, 3) and a face near it, by points, and where those of each point begin."""
+        faces = np.sort(self._face[np.asarray(self._tree.query(points, NEAREST)[1])], axis=-1)
+        # Several of the nearest points lie on one face.
+        new = np.diff(faces, axis=-1, prepend=-1) > 0
+        return np.nonzero(new)[0], faces[new], np.concatenate([[0], np.cumsum(new.sum(1))[:-1]])
+
+
+def weights_on(points: np.ndarray, corners: np.ndarray) -> np.ndarray:
+    """(P, 3) barycentric weights of the points of faces (P, 3, 3), one each, that are nearest to (P, 3).
+
+    >>> corners = np.array([[[0.0, 0, 0], [1, 0, 0], [0, 1, 0]]] * 2)
+    >>> weights_on(np.array([[0.25, 0.25, 3.0], [0.5, -3.0, 4.0]]), corners).tolist()
+    [[0.5, 0.25, 0.25], [0.5, 0.5, 0.0]]
+    """
+    at, (a, b, c) = points.T, np.ascontiguousarray(corners.transpose(1, 2, 0))
+    normal = _cross(b - a, c - a)
+    area = _dot(normal, normal)
+    parts = [_dot(_cross(q - p, at - p), normal) for p, q in ((b, c), (c, a), (a, b))]
+    weights = np.stack(parts) / np.where(area > 0, area, 1.0)
+    beside, nearest = (area == 0) | (weights.min(0) < 0), np.full(len(points), np.inf)
+    for k, (start, end) in enumerate(((a, b), (b, c), (c, a))):
+        edge, to = end - start, at - start
+        along = np.clip(_dot(edge, to) / np.maximum(_dot(edge, edge), 1e-300), 0, 1)
+        gap = to - along * edge
+        better = beside & (_dot(gap, gap) < nearest)
+        nearest = np.where(better, _dot(gap, gap), nearest)
+        on = np.zeros_like(weights)
+        on[k], on[(k + 1) % 3] = 1 - along, along
+        weights = np.where(better, on, weights)
+    return weights.T
 
 
 def to_faces(points: np.ndarray, corners: np.ndarray) -> np.ndarray:

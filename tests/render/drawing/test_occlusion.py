@@ -1,4 +1,4 @@
-"""Ambient occlusion as a texture."""
+"""Ambient occlusion as a texture, and the maps of a light mesh that show a fine one."""
 
 from dataclasses import replace
 
@@ -19,6 +19,7 @@ from dressi.render import (
     render,
     save_mesh,
 )
+from dressi.render.drawing.detail import bake_maps, lighter
 
 CORNERS = np.array([[-1.0, -1], [1, -1], [1, 1], [-1, 1]])
 SIDES = np.array([[0, 1, 2], [0, 2, 3]])
@@ -88,3 +89,42 @@ def test_what_it_refuses(make_engine, wrong, options, text: str):
         bake_occlusion(
             replace(FLOOR, **wrong), (8, 8), make_engine, **{"rays": 1, "shadow": Shadow(16, 1)} | options
         )
+
+
+def test_maps_of_a_light_ball_show_the_fine_one(make_engine, engines):
+    """The line from a point p of the light mesh along its normal n meets the unit ball where |p + t n| = 1."""
+    fine = primitives.icosphere(5)
+    fine.colors = 0.5 + 0.4 * np.sin(5 * fine.positions)
+    light = lighter(fine, 120, 256)
+    light = light.moved(
+        light.positions * np.random.default_rng(0).uniform(0.9, 1.1, (len(light.positions), 1))
+    )
+    baked = bake_maps(fine, light, (256, 256), make_engine, rays=0)
+    camera = Camera.perspective(30, (96, 96), (2.0, 1.5, 3.0), (0, 0, 0))
+    seen = render(
+        baked, camera, shader=lambda p: p.shading_normal, outputs=("colour", "point", "normal", "mask")
+    )
+    # Beside the outline the line runs along the surface.
+    toward = np.array([2.0, 1.5, 3.0]) - seen.point
+    steep = (toward * seen.normal).sum(-1) > 0.3 * np.linalg.norm(toward, axis=-1)
+    inside = (seen.mask > 0.5) & steep
+    p, n = seen.point[inside], seen.normal[inside]
+    b = (p * n).sum(-1)
+    met = p + (np.sqrt(b * b - (p * p).sum(-1) + 1) - b)[:, None] * n
+    degrees = np.degrees(np.arccos(np.clip((met * seen.colour[inside]).sum(-1), -1, 1)))
+    plain = np.degrees(np.arccos(np.clip((met * n).sum(-1), -1, 1)))
+    assert inside.sum() > 3000 and plain.mean() > 3.0
+    assert np.median(degrees) < 0.25 and np.percentile(degrees, 99) < 1.5
+    colours = render(baked, camera, light=None).colour[inside]
+    assert np.sqrt(((colours - 0.5 - 0.4 * np.sin(5 * met)) ** 2).mean()) < 0.006
+
+
+@pytest.mark.one_driver
+def test_a_flat_floor_has_the_shade_of_the_wall_that_it_lacks(make_engine):
+    wall, few = square((0, 1, 0), (2, 0, 0), (0, 1, 0)), {"rays": 16, "shadow": Shadow(256, 1)}
+    alone = bake_occlusion(FLOOR, (16, 16), make_engine, among=[wall], **few)
+    both = Mesh(np.concatenate([FLOOR.positions, wall.positions]), np.concatenate([SIDES, SIDES + 4]))
+    x, z = np.meshgrid(2 * TEXELS, -2 * TEXELS)
+    points, up = np.stack([x, 0 * x, z], -1), np.tile([0.0, 1.0, 0.0], (16, 16, 1))
+    found = bake_occlusion(FLOOR, (16, 16), make_engine, fine=(both, points, up), **few)
+    assert alone.min() < 0.8 and np.abs(found - alone).max() < 1e-3
