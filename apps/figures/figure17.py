@@ -2,6 +2,7 @@
 
     python apps/figures/figure17.py --out out/figure17
     python apps/figures/figure17.py --mesh torus teapot.obj --finish glossy --steps 1000
+    python apps/figures/figure17.py --quick
 
 Twenty fixed views show an object of known shape, base colour and metallic. The environment map starts uniformly grey, its range
 is kept by a sigmoid, and roughness starts from 0.5; 1,000 steps of Adam find both. As in the paper the light of the true map is clamped.
@@ -10,10 +11,12 @@ their pictures tell little of the map: this fails, as in the paper, and the figu
 
 Writes figure17.json: for each object and finish the PSNR of the map in dB (its peak is the brightest texel; texels weighted by
 their solid angles), roughness, its error, and both along the way; and figure17.png: the true maps and pictures, and those found.
+The map of each fit lies beside them as .npy: fits of the same settings that --out holds already are not made again.
 Meshes are files, or torus; without --mesh torus, teapot and Suzanne of DRESSI_DATA.
 """
 
 import argparse
+import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,7 +71,7 @@ class Fit:
     def __init__(
         self, mesh: Mesh, finish: Finish, light: np.ndarray, given: argparse.Namespace, device: Device
     ):
-        self.mesh, self.finish, self.true, self.given = mesh, finish, light, given
+        self.finish, self.true, self.given = finish, light, given
         self.cameras = views_of(given.views, given.size)
         height, width = light.shape[:2]
         grey = np.log(light.mean() / (light.max() - light.mean()))
@@ -88,7 +91,7 @@ class Fit:
             light=Environment(self.sky),
             form="hard",
         )
-        codes = linear_to_srgb(tone_mapped(self.picture(light, finish.roughness)))
+        codes = linear_to_srgb(tone_mapped(pictures(mesh, finish, self.cameras, light, finish.roughness)))
         goal = pick(Variable(VEC3, picture.size, given.views, name="target", data=codes))
         difference = F.select(F.greater_equal(picture.face, 0), encoded(reinhard(picture.colour)) - goal, 0.0)
         loss = l2(difference, 0.0) + squared_steps(self.sky) * given.smoothness
@@ -98,11 +101,6 @@ class Fit:
         self.ad.set_optimizer(Clocked(per_parameter(paces), counter), list(paces))
         self.ad.set_output("sky", self.sky)
         self.ad.set_output("roughness", self.roughness)
-
-    def picture(self, light: np.ndarray, rough: float) -> np.ndarray:
-        """(N, H, W, 3) linear."""
-        material = {"metallic": self.finish.metallic, "roughness": rough}
-        return np.asarray(render(self.mesh, self.cameras, material=material, light=Environment(light)).colour)
 
     def found(self) -> tuple[np.ndarray, float]:
         return self.ad.recv("sky")[0].astype(np.float64), float(self.ad.recv("roughness").item())
@@ -126,33 +124,33 @@ class Fit:
             "psnr": curve[-1][1],
             "roughness": self.finish.roughness,
             "roughness error": curve[-1][2],
+            "found": self.found()[1],
             "processor_ms_a_step": 1e3 * (time.process_time() - begin) / steps,
             "curve": curve,
         }
+
+
+def pictures(mesh: Mesh, finish: Finish, cameras: Cameras, light: np.ndarray, rough: float) -> np.ndarray:
+    """(N, H, W, 3) linear."""
+    material = {"metallic": finish.metallic, "roughness": rough}
+    return np.asarray(render(mesh, cameras, material=material, light=Environment(light)).colour)
 
 
 def tone_mapped(light: np.ndarray) -> np.ndarray:
     return light / (1 + light)
 
 
-def draw(path: Path, rows: list[dict[str, Any]], shown: list[list[np.ndarray]]) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
+def draw(path: Path, shown: list[tuple[dict[str, Any], list[np.ndarray]]]) -> None:
     from matplotlib.figure import Figure
 
     titles = ("true map", "found map", "true picture", "found picture")
-    figure = Figure(figsize=(12, 2.4 * len(rows)), layout="constrained")
-    for line, (row, images) in enumerate(zip(rows, shown, strict=True)):
+    figure = Figure(figsize=(12, 2.4 * len(shown)), layout="constrained")
+    for line, (row, images) in enumerate(shown):
         for column, (title, image) in enumerate(zip(titles, images, strict=True)):
-            axes = figure.add_subplot(len(rows), 4, 4 * line + column + 1)
+            axes = figure.add_subplot(len(shown), 4, 4 * line + column + 1)
             axes.imshow(linear_to_srgb(tone_mapped(np.clip(image, 0, None))))
-            more = (
-                f", {row['psnr']:.1f} dB, roughness off by {row['roughness error']:.3f}"
-                if column == 1
-                else ""
-            )
-            axes.set_title(f"{row['mesh']}, {row['finish']}: {title}{more}", fontsize="x-small")
+            more = f": {_said(row)}" if column == 1 else f": {title}"
+            axes.set_title(f"{row['mesh']}, {row['finish']}{more}", fontsize="x-small")
             axes.axis("off")
     figure.savefig(path, dpi=80)
 
@@ -176,41 +174,50 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=0.05, help="of Adam, at first")
     parser.add_argument("--smoothness", type=float, default=1e-7)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quick", action="store_true", help="a torus and a teapot, 200 steps on 32 texels")
     parser.add_argument("--device", help="Vulkan device, by name or index")
     parser.add_argument("--headless", action="store_true", help="open no window (there is none)")
     parser.add_argument("--out", type=Path, default=Path("out/figure17"))
     given = parser.parse_args()
+    if given.quick:
+        parser.set_defaults(steps=200, views=8, batch=2, size=64, sky=32)
+        given = parser.parse_args()
+    common = ("teapot",) if given.quick else ("teapot", "suzanne")
+    meshes = given.mesh or ["torus", *(str(data_file("meshes", "common", f"{name}.obj")) for name in common)]
 
     given.out.mkdir(parents=True, exist_ok=True)
-    light = load_environment(given.environment or data_file("hdri", "potsdamer_platz_1k.hdr"))
-    light = resize(light.astype(np.float64), (given.sky, given.sky // 2))
+    source = given.environment or data_file("hdri", "potsdamer_platz_1k.hdr")
+    light = resize(load_environment(source).astype(np.float64), (given.sky, given.sky // 2))
     light = np.minimum(light / light.mean(), given.brightest)
-    common = ("meshes", "common", "teapot.obj"), ("meshes", "common", "suzanne.obj")
-    names = given.mesh or ["torus", *(str(data_file(*path)) for path in common)]
-    settings = {
-        name: getattr(given, name)
-        for name in ("steps", "views", "batch", "size", "sky", "brightest", "rate", "smoothness", "seed")
-    }
-    rows: list[dict[str, Any]] = []
-    shown: list[list[np.ndarray]] = []
+    names = ("steps", "views", "batch", "size", "sky", "brightest", "rate", "smoothness", "seed")
+    settings = {"environment": source.name, **{name: getattr(given, name) for name in names}}
+    path = given.out / "figure17.json"
+    record: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    same = record.get("settings") == settings
+    rows = {(row["mesh"], row["finish"]): row for row in record["fits"]} if same else {}
+    shown: list[tuple[dict[str, Any], list[np.ndarray]]] = []
     with Device.open(given.device) as device:
-        for name in names:
-            mesh = object_of(name)
+        for mesh in map(object_of, meshes):
             for finish in given.finish:
-                fit = Fit(mesh, FINISHES[finish], light, given, device)
-                try:
-                    rows.append({"mesh": mesh.name, "finish": finish, **fit.run()})
-                    found, rough = fit.found()
-                finally:
-                    fit.ad.close()
-                true = fit.picture(light, fit.finish.roughness)[0]
-                shown.append([light, found, true, fit.picture(found, rough)[0]])
-                print(
-                    f"{mesh.name}, {finish}: map {rows[-1]['psnr']:.1f} dB, roughness off by {rows[-1]['roughness error']:.3f}",
-                    flush=True,
-                )
-                write_json(given.out / "figure17.json", {"device": device.name, **settings, "fits": rows})
-    draw(given.out / "figure17.png", rows, shown)
+                row, sky = rows.get((mesh.name, finish)), given.out / f"{mesh.name}_{finish}.npy"
+                if row is None or not sky.is_file():
+                    fit = Fit(mesh, FINISHES[finish], light, given, device)
+                    with fit.ad:
+                        row = {"mesh": mesh.name, "finish": finish, **fit.run()}
+                        np.save(sky, fit.found()[0].astype(np.float32))
+                    rows[mesh.name, finish] = row
+                    write_json(path, {"device": device.name, "settings": settings, "fits": [*rows.values()]})
+                found, parts = np.load(sky), (mesh, FINISHES[finish], views_of(given.views, given.size))
+                made = [
+                    pictures(*parts, *pair)[0] for pair in ((light, row["roughness"]), (found, row["found"]))
+                ]
+                shown.append((row, [light, found, *made]))
+                print(f"{mesh.name}, {finish}: {_said(row)}", flush=True)
+    draw(given.out / "figure17.png", shown)
+
+
+def _said(row: dict[str, Any]) -> str:
+    return f"map {row['psnr']:.1f} dB, roughness off by {row['roughness error']:.3f}"
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ def network(layers: int, looped: bool = True) -> tuple[Variable, Variable]:
         return x + 0.1 * F.sigmoid(F.correlate(x, weight, border="clamp"))
 
     last = F.loop(layer, picture, layers) if looped else picture
+    assert isinstance(last, Variable)
     for _ in range(0 if looped else layers):
         last = layer(last)
     return F.mean(F.square(last)), weight

@@ -28,7 +28,7 @@ def lab(red: Variable, green: Variable, blue: Variable) -> tuple[Variable, ...]:
 
 
 def homogeneous(
-    raw: Variable, greens: Variable, chroma: Variable, sharpness: Variable | float, medians: int = 0
+    raw: Variable, greens: Variable, chroma: Variable, sharpness: Variable | float, *, medians: int = 0
 ) -> Variable:
     """VEC3: of several interpolations of the mosaic, those that change least from texel to texel.
 
@@ -117,7 +117,7 @@ with DressiAD(given.device) as ad:
         ad.set_optimizer(adam(rate), parameters, keep_state=True)
         for _ in range(given.steps // len(phases)):
             some = crops(random, training[random.integers(len(training))], batch, crop)
-            ad.send(sharp, np.rot90(some, random.integers(4), (1, 2))[:, :, :: random.choice((-1, 1))])
+            ad.send(sharp, np.rot90(some, int(random.integers(4)), (1, 2))[:, :, :: random.choice((-1, 1))])
             ad.step()
     figures, shown = {}, []
     for name, image in held_out.items():
@@ -126,7 +126,7 @@ with DressiAD(given.device) as ad:
         ways = {
             "malvar": F.demosaic(raw, PATTERN),
             "ahd": homogeneous(raw, *AHD),
-            "ahd_medians": homogeneous(raw, *AHD, 3),
+            "ahd_medians": homogeneous(raw, *AHD, medians=3),
             "ahd_learned": homogeneous(raw, *learned),
             "network": network(raw),
         }

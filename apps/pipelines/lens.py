@@ -19,7 +19,8 @@ GLASSES = [(1.62, 60.3), (1.0, 0), (1.62, 36.4), (1.0, 0), (1.62, 60.3), (1.0, 0
 
 # A tile for each field and wavelength; its texels are the rays of the pupil, the unit disk.
 v, u = np.mgrid[-1 : 1 : given.size * 1j, -1 : 1 : given.size * 1j]
-inside = Variable.of(np.float64(u**2 + v**2 <= 1.0), FLOAT)
+passes = u**2 + v**2 <= 1.0  # of the rays, those inside the pupil
+inside = Variable.of(np.float64(passes), FLOAT)
 angle = Variable.of(np.repeat(fields, 3).reshape(-1, 1, 1), FLOAT, batched=True)
 curvature = Variable.of(CURVATURES * 100, FLOAT, name="curvature")  # in 1 / 100 mm: all numbers are about 1
 way = Variable.of(WAYS[:-1] / 10, FLOAT, name="way")
@@ -65,7 +66,7 @@ shorter = [at * inside, 3.0 * (length - goal), 10.0 * thin]
 
 def sizes(found: np.ndarray) -> np.ndarray:
     """Of each field, in mm: rays of all lines from their middle, root of the mean square."""
-    rays = found.reshape(3, 3, -1, 2)[:, :, inside.data.ravel() > 0].reshape(3, -1, 2)
+    rays = found.reshape(3, 3, -1, 2)[:, :, np.ravel(passes)].reshape(3, -1, 2)
     return np.sqrt(np.square(rays - rays.mean(1, keepdims=True)).sum(-1).mean(1))
 
 
@@ -93,5 +94,5 @@ with DressiAD(given.device) as ad:
     figures |= {"length_mm": 10 * long, "shorter_mm": 10 * squeezed, "found_shorter_mm": short.mean()}
     figures |= {f"field_{k}_shorter_times": short[k] / after[k] for k in range(3)}
     figures |= {f"field_{k}_times": before[k] / after[k] for k in range(3)}
-    pictures = [dots(p, inside.data.ravel() > 0, by) for p, by in ((first, 3.0), (last, 3.0), (last, 0.1))]
+    pictures = [dots(p, np.ravel(passes), by) for p, by in ((first, 3.0), (last, 3.0), (last, 0.1))]
     report(given, "lens", figures, *pictures)

@@ -34,7 +34,7 @@ net = networks.parameters(
         "mlp": networks.mlp_init(random, (2 * LEVELS, 32, 32, 3)),
     }
 )
-numbers = sum(v.data.size for v in networks.variables(net))
+numbers = sum(v.data.size for v in networks.variables(net) if v.data is not None)
 side = round((numbers / 3) ** 0.5)
 texture = Variable(VEC3, (side, side), name="texture", data=np.full((1, side, side, 3), 0.5))
 

@@ -66,7 +66,7 @@ def camera(picture: np.ndarray, n: int, matrix: np.ndarray | None = None, lens: 
     pixel. None of it is dressi's. The sensor sees the middle nine tenths of the picture, so that it can move."""
     scale = 0.9 * min(picture.shape[:2]) / n
     blurred = ndimage.gaussian_filter(picture, (lens * scale, lens * scale, 0), mode="nearest")
-    blurred = ndimage.uniform_filter(blurred, (round(scale), round(scale), 1), mode="nearest")
+    blurred = ndimage.uniform_filter(blurred, round(scale), mode="nearest", axes=(0, 1))
     row, column = np.mgrid[:n, :n] + 0.5
     x, y, w = np.tensordot(np.eye(3) if matrix is None else matrix, [column, row, np.ones_like(row)], 1)
     middle = np.array(picture.shape[:2])[:, None, None] / 2

@@ -64,7 +64,7 @@ def changed(patch: np.ndarray, kind: str, strength: float, rng: np.random.Genera
         case "contrast":
             return patch.mean() + (patch - patch.mean()) * (1 + rng.choice([-1, 1]) * 0.3 * strength)
         case "blurred":
-            return gaussian_filter(patch, (0.4 + 2 * strength,) * 2 + (0,))
+            return np.asarray(gaussian_filter(patch, (0.4 + 2 * strength,) * 2 + (0,)))
         case "noisy":
             return patch + 0.15 * strength * rng.normal(size=patch.shape)
         case "speckled":
@@ -73,13 +73,8 @@ def changed(patch: np.ndarray, kind: str, strength: float, rng: np.random.Genera
             )
         case "blocky":
             small = zoom(patch, (0.5 - 0.25 * strength,) * 2 + (1,), order=1)
-            return zoom(
-                small,
-                [a / b for a, b in zip(patch.shape, small.shape)],
-                order=0,
-                grid_mode=True,
-                mode="nearest",
-            )
+            factors = [a / b for a, b in zip(patch.shape, small.shape, strict=True)]
+            return np.asarray(zoom(small, factors, order=0, grid_mode=True, mode="nearest"))
     levels = 3 + 9 * (1 - strength)
     return np.round(patch * levels) / levels
 

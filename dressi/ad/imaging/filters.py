@@ -186,8 +186,8 @@ def collapse_pyramid(levels: Sequence[Variable]) -> Variable:
 
 def local_laplacian(
     x: Variable,
-    detail: float = 1.0,
-    contrast: float = 1.0,
+    detail: Variable | float = 1.0,
+    contrast: Variable | float = 1.0,
     *,
     sigma: float = 0.2,
     levels: int = 4,
