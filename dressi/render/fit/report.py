@@ -23,6 +23,7 @@ from ..cameras.alignment import turns
 from ..core.engine import MakeEngine
 from ..drawing import draw as drawing
 from ..drawing.draw import draw, render_turntable
+from ..drawing.occlusion import Charts
 from ..formats import save_glb, save_scene
 from ..io import Photos, save_gif, save_png
 from ..io.calibration import NAME, encode_cameras
@@ -47,6 +48,7 @@ from ..scene.scene import Node, Scene
 from ..shading.lights import LightSource
 from ..surface.color import linear_to_srgb, srgb_to_linear
 from .data.dataset import Dataset, FitResult, Observations, Parts, Quality
+from .data.textures import levelled
 from .disk import cannot_write, locked, temporary_prefix
 
 LIGHT = "light.json"
@@ -115,13 +117,18 @@ def write_results(
     views, other, held_out = dataset.train, dataset.held_out, None
     # One graph draws all of them.
     cameras = Cameras([*views.cameras, *(() if other is None else other.cameras)])
-    masks, colors = draw(result.mesh, cameras, make_engine, views.samples, result.light)
+    mesh, sure = result.mesh, None
+    if not dataset.exact:
+        _, drawn = draw(mesh, views.cameras, make_engine, light=result.light)
+        sure = confidence(mesh, views, exposed(drawn, result.exposures, result.gains), make_engine)
+        mesh = seamless(mesh, sure, make_engine)
+    masks, colors = draw(mesh, cameras, make_engine, views.samples, result.light)
     count = len(views.cameras)
     train = score(views, masks[:count], colors[:count], result.exposures, result.gains)
     if other is not None:
         gains = None if result.gains is None else expected_gains(result.gains, views.cameras, other.cameras)
         held_out = score(other, masks[count:], colors[count:], gains=gains)
-    frames = render_turntable(result.mesh, dataset.up, make_engine, light=result.light)
+    frames = render_turntable(mesh, dataset.up, make_engine, light=result.light)
     shown = np.arange(min(len(dataset.train.masks), drawing.COLUMNS))
     found = {"train": train.pictures}
     if held_out is not None:
@@ -166,11 +173,10 @@ def write_results(
     if outline is not None:
         report["hull"] = {"heldout": {"iou": outline}}
     with _all_or_nothing(folder, files) as new:
-        save_result(new / "result.glb", dataset, result.mesh)
-        if not dataset.exact:
-            sure = confidence(result.mesh, dataset.train, train.colors, make_engine)
+        save_result(new / "result.glb", dataset, mesh)
+        if sure is not None:
             report["confidence"] = {"mean": float(sure.mean()), "low": float((sure < 0.25).mean())}
-            save_glb(new / CONFIDENCE, shown_confidence(result.mesh, sure))
+            save_glb(new / CONFIDENCE, shown_confidence(mesh, sure))
         write_losses(new / "loss.csv", result.losses)
         write_quality(new / "quality.csv", result.quality)
         save_png(new / "views.png", drawing.compare(dataset.train.colors[shown], train.colors[shown]))
@@ -359,6 +365,25 @@ def confidence(mesh: Mesh, views: Observations, drawn: np.ndarray, make_engine: 
     return (1 - np.exp(-seen / ENOUGH)) * agreed
 
 
+def seamless(mesh: Mesh, sure: np.ndarray, make_engine: MakeEngine) -> Mesh:
+    """The mesh with its texture ``levelled``, by the confidence (V,) of its vertices; as it is without a texture,
+    or where UVs repeat or overlap."""
+    if mesh.texture is None:
+        return mesh
+    engine = make_engine()
+    try:
+        charts = Charts(mesh, (mesh.texture.shape[1], mesh.texture.shape[0]))
+        corners = np.repeat(sure[mesh.faces][..., None], 3, axis=-1)
+        found = charts.evaluated(engine, {"sure": charts.spread("sure", corners)})
+    except InputError:
+        return mesh
+    finally:
+        engine.close()
+    texels = np.where(found["inside"], found["sure"][..., 0], np.nan)
+    codes = levelled(linear_to_srgb(mesh.texture), mesh, texels)
+    return replace(mesh, texture=srgb_to_linear(np.clip(codes, 0, 1)))
+
+
 def shown_confidence(mesh: Mesh, values: np.ndarray) -> Mesh:
     """The mesh with values in [0, 1] as colours of its vertices, from red over yellow to green, without
     texture."""
@@ -404,6 +429,15 @@ def _angles(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 # How close the result of a fit is to its pictures: in all of them, and in each.
 
 
+def exposed(colors: np.ndarray, exposures: np.ndarray | None, gains: np.ndarray | None) -> np.ndarray:
+    """Colours (N, H, W, 3), linear, with factors of their light (N,) and then of their sRGB codes (N, 3)."""
+    if exposures is not None:
+        colors = colors * exposures[:, None, None, None]
+    if gains is None:
+        return colors
+    return srgb_to_linear(np.clip(linear_to_srgb(colors) * gains[:, None, None], 0, 1))
+
+
 @dataclass(frozen=True, eq=False)
 class Score:
     """Quality of a result in N views. masks, colors: the rendered images.  pictures: facts of each view, for
@@ -447,8 +481,7 @@ def score(
         covered = masks >= 0.5
         colors = colors * (covered / np.maximum(masks, 0.5))[..., None]
         masks = covered.astype(np.float32)
-    if exposures is not None:
-        colors = colors * exposures[:, None, None, None]
+    colors = exposed(colors, exposures, None)
     covered, deep = silhouettes(colors, views.colors, views.masks), interior(masks, views.masks)
     overlaps = iou_per_view(masks, views.masks, views.known)
     errors: dict[str, list[np.ndarray]] = {}
@@ -464,7 +497,7 @@ def score(
             codes = np.clip(plain * gains[k], 0, 1)
             colors[k] = srgb_to_linear(np.clip(linear_to_srgb(colors[k]) * gains[k], 0, 1))
         own = code_gains(codes, wanted, within)
-        exposed = np.clip(codes * own, 0, 1)
+        solved = np.clip(codes * own, 0, 1)
         known = np.ones_like(inside) if views.known is None else views.known[k][box] > 0
         found = similarity(codes, wanted, known)[inside & known]
         similar += found.sum(), found.size
@@ -472,8 +505,8 @@ def score(
             "plain": _errors(plain, wanted, inside),
             "psnr": _errors(codes, wanted, inside),
             "inside": _errors(codes, wanted, within),
-            "exposed": _errors(exposed, wanted, inside),
-            "exposed_inside": _errors(exposed, wanted, within),
+            "exposed": _errors(solved, wanted, inside),
+            "exposed_inside": _errors(solved, wanted, within),
         }
         for name, error in here.items():
             errors.setdefault(name, []).append(error)

@@ -5,15 +5,25 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.ndimage import binary_dilation, distance_transform_edt, gaussian_filter
+from scipy.ndimage import binary_dilation, distance_transform_edt, gaussian_filter, label
 
 from dressi import DressiAD, F, Variable, gradient
 from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.types import FLOAT, list_image, list_values
 from dressi.render import Camera, Cameras, Light, Mesh, linear_to_srgb, psnr, ring
+from dressi.render.drawing.occlusion import Charts
 from dressi.render.fit import Observations, draw, photo_dataset
 from dressi.render.fit.data.learned import signed_distances
-from dressi.render.fit.data.textures import Pyramid, charted, dilated, fringe, rim_weights, with_charts
+from dressi.render.fit.data.textures import (
+    Pyramid,
+    charted,
+    dilated,
+    fringe,
+    levelled,
+    rim_weights,
+    seam_differences,
+    with_charts,
+)
 from dressi.render.fit.graphs.round import start
 from dressi.render.fit.phases.texture import UNFOLD, TextureRound, weakened
 from dressi.render.io import Photos
@@ -38,6 +48,36 @@ def test_texels_between_charts_are_those_of_the_nearest_chart():
     full = dilated(texture, inside)
     assert (full[:, :4] == 0.25).all() and (full[:, 4:] == 0.75).all()
     assert_array_equal(dilated(texture, np.zeros_like(inside)), texture)
+
+
+@pytest.mark.one_driver
+def test_seams_are_levelled_where_pictures_leave_it_open(make_engine):
+    mesh = with_charts(cube(), 128)
+    charts, engine = Charts(mesh, (128, 128)), make_engine()
+    found = charts.evaluated(engine, {"place": charts.spread("place", mesh.positions[mesh.faces])})
+    engine.close()
+    inside, steps = found["inside"], seam_differences(mesh, (128, 128))
+    smooth = dilated(found["place"], inside)
+    assert steps.shape[0] > 100 and np.abs(steps @ smooth.reshape(-1, 3)).max() < 0.1  # two texels
+    number, count = label(inside)
+    offsets = np.random.default_rng(0).uniform(-0.5, 0.5, (count + 1, 3))
+    spoiled = dilated(smooth + offsets[number], inside)
+
+    def step(texture: np.ndarray) -> float:
+        return float(np.sqrt(((steps @ texture.reshape(-1, 3)) ** 2).mean()))
+
+    sure = np.where(inside, 0.0, np.nan)
+    free = levelled(spoiled, mesh, sure)
+    assert step(spoiled) > 0.2 and step(free) < 0.1 * step(spoiled)
+    assert_array_equal(free, dilated(free, inside))
+    sure[number == 1] = 1.0
+    kept = levelled(spoiled, mesh, sure)
+    assert step(kept) < 0.2 * step(spoiled) and np.abs((kept - spoiled)[number == 1]).mean() < 0.02
+    others = number > 1
+    assert (
+        np.abs((kept - smooth - offsets[1])[others]).mean()
+        < 0.5 * np.abs((spoiled - smooth - offsets[1])[others]).mean()
+    )
 
 
 def test_charts_have_a_margin():

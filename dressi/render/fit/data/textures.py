@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
 
 import numpy as np
 from PIL import Image, ImageDraw
+from scipy import sparse
 from scipy.ndimage import distance_transform_edt
+from scipy.sparse.linalg import cg
 
 from ....ad import functional as F
 from ....ad.graph import Variable
 from ....ad.graph.types import vector_type
 from ...forms.soft_target import nearest_outside
 from ...mesh import Mesh
+from ...mesh.remesh.operations import half_edges, on_seam
+from ...mesh.rows import ranges
 from ...objectives.losses import l1, l2, structural_similarity
 from ...objectives.perceptual import perceptual
 
@@ -24,10 +30,14 @@ MARGIN = 4
 
 
 def with_charts(mesh: Mesh, texture_size: int) -> Mesh:
-    """The mesh with new texture coordinates, whose charts are ``MARGIN`` texels apart in a square texture."""
+    """The mesh with new texture coordinates, whose charts are ``MARGIN`` texels apart in a square texture, across
+    its borders too: samplers repeat it."""
+    inner = max(texture_size - MARGIN, 1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return mesh.unwrap(texture_size, MARGIN)
+        made = mesh.unwrap(inner, MARGIN)
+    assert made.uvs is not None
+    return replace(made, uvs=0.5 + (made.uvs - 0.5) * (inner / texture_size))
 
 
 def charted(mesh: Mesh, size: tuple[int, int]) -> np.ndarray:
@@ -50,6 +60,66 @@ def dilated(texture: np.ndarray, inside: np.ndarray) -> np.ndarray:
     """The texture (H, W, C) with every texel that is not ``inside`` (H, W) equal to the nearest one that
     is."""
     return texture if inside.all() or not inside.any() else texture[_nearest(inside)]
+
+
+FIRM, STAY, SPREAD = 10.0, 30.0, 64
+"""Weights of a step across a seam, and of the change of a texel that pictures agree on, beside that of a difference
+of changes; texels over which changes spread where no picture shows anything."""
+
+
+def seam_differences(mesh: Mesh, size: tuple[int, int]) -> sparse.csr_array:
+    """(S, H * W): what a texture of ``size`` (W, H), read bilinearly, has on one side of a seam less what it has on
+    the other, about once a texel along the edges whose two faces have other texture coordinates."""
+    assert mesh.uvs is not None and mesh.uv_faces is not None
+    edges = half_edges(mesh.faces, len(mesh.positions))
+    half = edges.inner[on_seam([mesh.uv_faces], edges.inner, edges.twin[edges.inner])]
+    start, end = mesh.uv_faces.reshape(-1), np.roll(mesh.uv_faces, -1, axis=1).reshape(-1)
+    twin = edges.twin[half]
+    # The twin runs the other way: rows of (start, end) of both sides, in texels.
+    sides = mesh.uvs[np.stack([start[half], end[half], end[twin], start[twin]], axis=1)] * size
+    longest = np.linalg.norm(sides[:, [1, 3]] - sides[:, [0, 2]], axis=-1).max(1)
+    edge, number = ranges(np.zeros(len(half), np.int64), np.ceil(longest).astype(np.int64))
+    along = ((number + 0.5) / np.ceil(longest)[edge])[:, None]
+    width, height = size
+    rows, columns, values = [], [], []
+    for side, sign in ((0, 1.0), (2, -1.0)):
+        place = sides[edge, side] * (1 - along) + sides[edge, side + 1] * along - 0.5
+        low = np.floor(place).astype(np.int64)
+        for x, y in product((0, 1), (0, 1)):
+            rows.append(np.arange(len(edge)))
+            columns.append((low[:, 1] + y) % height * width + (low[:, 0] + x) % width)
+            values.append(sign * np.abs(np.subtract(1, (x, y)) - (place - low)).prod(1))
+    entries = np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))
+    return sparse.csr_array(entries, shape=(len(edge), width * height))
+
+
+def levelled(texture: np.ndarray, mesh: Mesh, sure: np.ndarray) -> np.ndarray:
+    """The texture (H, W, C) of a mesh without steps across its seams, as far as pictures leave it open: plus the
+    smoothest change that makes both sides alike (Lempitsky and Ivanov 2007), by the squares of its differences
+    between neighbours, which stays small where a texel is ``sure``, (H, W) in [0, 1], NaN outside of the charts.
+    There every texel has the value of the nearest one inside."""
+    height, width = sure.shape
+    inside = np.isfinite(sure)
+    steps, number = seam_differences(mesh, (width, height)), np.full(inside.shape, -1)
+    rows, count = len(steps.indptr) - 1, int(inside.sum())
+    if not rows:
+        return dilated(texture, inside)
+    number[inside] = np.arange(count)
+    pairs = [(number[:, :-1], number[:, 1:]), (number[:-1], number[1:])]
+    a, b = (np.concatenate([pair[k].reshape(-1) for pair in pairs]) for k in (0, 1))
+    a, b = (ends[(a >= 0) & (b >= 0)] for ends in (a, b))
+    beside = sparse.csr_array((np.ones(len(a)), (a, b)), (count, count))
+    beside = beside + beside.T
+    stay = STAY * sure[inside] ** 2 + SPREAD**-2
+    # What lies beside a chart has the value of the nearest texel inside.
+    nearest = number[_nearest(inside)].reshape(-1)
+    across = sparse.csr_array((steps.data, nearest[steps.indices], steps.indptr), (rows, count))
+    matrix = FIRM * (across.T @ across) - beside + sparse.diags_array(beside.sum(1) + stay)
+    own = texture[inside].astype(np.float64)
+    wanted, scale = across.T @ (across @ own) * -FIRM, sparse.diags_array(1 / matrix.diagonal())
+    for channel in range(own.shape[1]):
+        own[:, channel] += cg(matrix, wanted[:, channel], rtol=1e-3, maxiter=200, M=scale)[0]
+    return own[nearest].reshape(texture.shape)
 
 
 # What the texture round compares its pictures by. A new loss is a function here and a row of ``LOSSES``.
