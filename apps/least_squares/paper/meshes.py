@@ -33,7 +33,7 @@ from problem import Problem, solve
 from scipy_solver import STEP, Term, levenberg_marquardt
 
 from dressi import Device
-from dressi.ad.least_squares import GaussNewton, LeastSquares, LevenbergMarquardt
+from dressi.ad.least_squares import GaussNewton, LeastSquares
 from dressi.render import Mesh, load_mesh
 from dressi.render.io import write_json
 from dressi.render.io.files import data_file
@@ -86,7 +86,7 @@ def smoothed(quick: bool) -> Case:
 
 
 CASES: dict[str, Callable[[bool], Case]] = {
-    "arap_mesh": lambda quick: deformed(arap_mesh, LevenbergMarquardt(**SOLVES), quick),
+    "arap_mesh": lambda quick: deformed(arap_mesh, GaussNewton(**SOLVES), quick),
     "embedded_deformation": lambda quick: deformed(embedded_deformation, GaussNewton(**SOLVES), quick),
     "cotangent_smoothing": smoothed,
 }

@@ -130,6 +130,14 @@ def test_parts_without_a_centre_have_no_coarse_space():
     assert found is not None and (found[1].sum(1) > 0.99).all()
 
 
+def test_texels_behind_the_last_entry_are_no_parts_of_the_graph():
+    count = 4100  # two rows, of which the second is nearly empty
+    x, y = (Variable.of(np.zeros(count), name=name) for name in "xy")
+    found = shares([chain(count, x), x - y], [x, y], 2)
+    assert found is not None and not found[0][count:].any()
+    assert_allclose(np.stack(found)[:, :count].sum(2), 1.0)
+
+
 def test_indices_with_channels_connect_entries():
     """A polygon a channel: the differences of a path, two entries at a time."""
     x = Variable.of(np.zeros(20), name="x")

@@ -355,6 +355,7 @@ def _entries(residual: Variable, x: Variable, lists: Sequence[Variable], first: 
     paths = Paths(x, functions)
     read = [paths.read[path] for path in paths.flow(residual)]
     number = np.arange(1, np.prod(x.size) + 1).reshape(1, x.size[1], x.size[0])
+    number[number > (x.count or 0)] = 0  # texels behind the last entry are no nodes
     ids = np.broadcast_to(number.reshape(number.shape + (1,) * (len(x.shape) - 3)), x.shape)
     try:
         values = evaluate(read, {x: ids})
