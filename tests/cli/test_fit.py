@@ -19,7 +19,7 @@ from reference import depth_pictures, photographed, views_of_bowl
 from dressi import Device
 from dressi.cli.core.interrupt import Stop
 from dressi.cli.fitting.request import GROUPS, OPTIONS, Request
-from dressi.cli.fitting.run import Bar, disagreement, fine_offer
+from dressi.cli.fitting.run import Bar, fine_offer
 from dressi.cli.fitting.window import FitWindow
 from dressi.render import Cameras, Material, chamfer, load_mesh, primitives, ring, save_mesh
 from dressi.render.fit import Progress, shape_rounds
@@ -435,18 +435,6 @@ def test_what_it_refuses(material_target: Path, tmp_path: Path):
         (("--optimize", "albedo", "--light", tmp_path / "none.hdr"), "none.hdr"),
     ):
         refuses(run(*command, *arguments), text)
-
-
-@pytest.mark.release
-def test_photographs_of_a_shiny_thing_are_said_to_contradict_each_other():
-    train = {"iou": 0.98, "exposed_inside": 18.7}
-    report = {"metrics": {"train": train}, "confidence": {"mean": 0.5}}
-    found = disagreement(report)
-    assert found is not None and "18.7 dB" in found and "--optimize" in found
-    assert disagreement({"metrics": {"train": train}}) is None  # drawn pictures
-    for other in ({"exposed_inside": 25.0}, {"iou": 0.8}, {"exposed_inside": None}):
-        assert disagreement({**report, "metrics": {"train": {**train, **other}}}) is None
-    assert disagreement({**report, "material": {}}) is None
 
 
 def test_a_light_mesh_shows_a_fine_one_at_each_level(target: Path, tmp_path: Path):

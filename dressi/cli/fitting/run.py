@@ -20,6 +20,7 @@ from ...config import shader_text
 from ...errors import DressiError, InputError
 from ...render import fit
 from ...render.fit import Dataset, FitJob, FitOptions, FitResult, Progress
+from ...render.fit.advice import SENTENCES
 from ...render.fit.options import STEPS
 from ...render.fit.phases.materials import MaterialOptions, Recovery, parts_of
 from ...render.formats import load_mesh, load_scene
@@ -288,26 +289,6 @@ def _inside(values: dict[str, Any]) -> str:
     return f"{plain}; inside of both masks {values['inside']:.2f} dB, {solved}"
 
 
-ALIKE, OUTLINED = 21.0, 0.95
-"""Photographs contradict each other where training pictures reach fewer decibels than ALIKE inside of both
-masks, with exposures solved for, although their IoU is at least OUTLINED."""
-
-
-def disagreement(report: dict[str, Any]) -> str | None:
-    """Why photographs may contradict each other, in a sentence; None where they do not."""
-    train = report["metrics"]["train"]
-    # Reports of pictures of a mesh have no "confidence".
-    if "confidence" not in report or "material" in report or train["exposed_inside"] is None:
-        return None
-    if train["exposed_inside"] >= ALIKE or train["iou"] < OUTLINED:
-        return None
-    return (
-        f"the photographs that were learned from contradict each other inside of the outlines ({train['exposed_inside']:.1f} dB):"
-        " the surface may shine, as highlights move with the view (--optimize albedo,roughness,metallic,light finds a"
-        " material), the light may move with the camera, or poses may be off (--refine-poses)"
-    )
-
-
 AFFORDABLE = 30.0
 """Most seconds that the device is predicted to work on a fit with --fine that is offered."""
 
@@ -351,9 +332,8 @@ def print_report(report: dict[str, Any], folder: Path) -> None:
             quality = "equal" if values["psnr"] is None else f"{values['psnr']:.2f} dB"
             quality = f"IoU {values['iou']:.4f}, PSNR {quality}, SSIM {values['ssim']:.3f}"
             print(f"{name}: {quality}{_inside(values)}")
-    reason = disagreement(report)
-    if reason is not None:
-        print(f"note: {reason}")
+    for one in report.get("advice", ())[:SENTENCES]:
+        print(f"what would help most: {one['text']}")
     if "hull" in report:
         print(f"visual hull of the same masks, heldout: IoU {report['hull']['heldout']['iou']:.4f}")
     surface = report["surface"]

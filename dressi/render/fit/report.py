@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.ndimage import map_coordinates
@@ -20,6 +20,7 @@ from scipy.ndimage import map_coordinates
 from ...errors import InputError
 from ..cameras import Camera, Cameras
 from ..cameras.alignment import turns
+from ..cameras.views import turntable
 from ..core.engine import MakeEngine
 from ..drawing import draw as drawing
 from ..drawing.draw import draw, render_turntable
@@ -47,6 +48,7 @@ from ..objectives.metrics import (
 from ..scene.scene import Node, Scene
 from ..shading.lights import LightSource
 from ..surface.color import linear_to_srgb, srgb_to_linear
+from .advice import WORTH, Measures, advice, coverage, shift
 from .data.dataset import Dataset, FitResult, Observations, Parts, Quality
 from .data.textures import levelled
 from .disk import cannot_write, locked, temporary_prefix
@@ -57,6 +59,9 @@ HELD_OUT = "heldout.png"
 """Held-out views as ``views.png`` shows training views, where there are any."""
 CONFIDENCE = "confidence.glb"
 """How far photographs speak for each point, as colours of vertices from red to green."""
+CONFIDENCE_SHEET = "confidence.png"
+"""The same from six sides: the mesh, views that show a point, how alike they are, and both together."""
+SIDE = (256, 256)
 STAGES = "stages.json"
 """What the Stages of each round take, where that was measured."""
 FILES = ("result.glb", "loss.csv", "quality.csv", "views.png", "turntable.gif", "report.json")
@@ -121,7 +126,7 @@ def write_results(
     if not dataset.exact:
         _, drawn = draw(mesh, views.cameras, make_engine, light=result.light)
         sure = confidence(mesh, views, exposed(drawn, result.exposures, result.gains), make_engine)
-        mesh = seamless(mesh, sure, make_engine)
+        mesh = seamless(mesh, sure.sure, make_engine)
     masks, colors = draw(mesh, cameras, make_engine, views.samples, result.light)
     count = len(views.cameras)
     train = score(views, masks[:count], colors[:count], result.exposures, result.gains)
@@ -165,18 +170,36 @@ def write_results(
         report["steered"] = [dict(zip(keys, change, strict=True)) for change in result.steered]
     if result.cameras is not None:
         report["poses"] = moves(result.cameras, given)
+    if sure is not None:
+        judged = (views, train) if other is None or held_out is None else (other, held_out)
+        apart = np.degrees(_apart(np.array([camera.forward for camera in views.cameras])))
+        lit, learned = result.light is not None, _measures(views, train)
+        said = advice(learned, _measures(*judged), views.fringe, apart, lit)
+        said.append(coverage(mesh, sure.sure, views.cameras, dataset.up, make_engine))
+        worth = sorted((one for one in said if WORTH <= one.decibels < np.inf), key=lambda one: -one.decibels)
+        report["advice"] = [one._asdict() for one in worth]
     report["parts"] = {**Parts.of(dataset).as_dict(), "result": result.mesh.component_count()}
     report["surface"] = surface_score(result, dataset)
     more = (held_out is not None, HELD_OUT), (bool(stages), STAGES), (not dataset.exact, CONFIDENCE)
-    files = (*files, *(name for there, name in more if there))
+    files = (
+        *files,
+        *(name for there, name in more if there),
+        *(() if dataset.exact else (CONFIDENCE_SHEET,)),
+    )
     outline = hull_score(dataset) if baseline else None
     if outline is not None:
         report["hull"] = {"heldout": {"iou": outline}}
     with _all_or_nothing(folder, files) as new:
         save_result(new / "result.glb", dataset, mesh)
         if sure is not None:
-            report["confidence"] = {"mean": float(sure.mean()), "low": float((sure < 0.25).mean())}
-            save_glb(new / CONFIDENCE, shown_confidence(mesh, sure))
+            report["confidence"] = {
+                "mean": float(sure.sure.mean()),
+                "low": float((sure.sure < 0.25).mean()),
+                "unseen": float((sure.views == 0).mean()),
+                "residual": float(np.sqrt((sure.residual[sure.views > 0] ** 2).mean())),
+            }
+            save_glb(new / CONFIDENCE, shown_confidence(mesh, sure.sure))
+            save_png(new / CONFIDENCE_SHEET, confidence_sheet(mesh, sure, dataset.up, make_engine))
         write_losses(new / "loss.csv", result.losses)
         write_quality(new / "quality.csv", result.quality)
         save_png(new / "views.png", drawing.compare(dataset.train.colors[shown], train.colors[shown]))
@@ -330,9 +353,19 @@ NEAR = 2.0
 """Pixels between a point and what its view shows in its place, up to which it is seen."""
 
 
-def confidence(mesh: Mesh, views: Observations, drawn: np.ndarray, make_engine: MakeEngine) -> np.ndarray:
-    """(V,) in [0, 1] of the vertices of a mesh in the world: 0 where no picture shows one, and little where
-    few do, at grazing angles, or with other colours than what was ``drawn`` (N, H, W, 3), linear.
+class Confidence(NamedTuple):
+    """(V,) each, of the vertices of a mesh."""
+
+    sure: np.ndarray
+    """In [0, 1]: 0 where no picture shows one, and little where few do, at grazing angles, or disagree."""
+    views: np.ndarray
+    """How many views show it, each counted by the cosine at which it does."""
+    residual: np.ndarray
+    """Difference of the codes there, in the root of the mean square over these views; 0 without one."""
+
+
+def confidence(mesh: Mesh, views: Observations, drawn: np.ndarray, make_engine: MakeEngine) -> Confidence:
+    """How far pictures speak for a mesh in the world that was ``drawn`` (N, H, W, 3), linear, in each of them.
 
     views: the pictures.
     """
@@ -361,8 +394,22 @@ def confidence(mesh: Mesh, views: Observations, drawn: np.ndarray, make_engine: 
         squares = map_coordinates((difference**2).mean(-1), np.where(inside, at, 0), order=1, mode="nearest")
         seen += weight
         doubt += weight * squares
-    agreed = 1 / (1 + doubt / np.maximum(seen, 1e-12) / DOUBT**2)
-    return (1 - np.exp(-seen / ENOUGH)) * agreed
+    residual = np.sqrt(doubt / np.maximum(seen, 1e-12))
+    return Confidence((1 - np.exp(-seen / ENOUGH)) / (1 + (residual / DOUBT) ** 2), seen, residual)
+
+
+def confidence_sheet(mesh: Mesh, found: Confidence, up: np.ndarray, make_engine: MakeEngine) -> np.ndarray:
+    """A linear image: rows for the mesh, the views that show a point, how alike they are, and both together, from
+    red to green; columns for sides of it, from a little above and below."""
+    center, radius = mesh.bounding_sphere()
+    sides = [turntable(center, radius, 3, SIDE, elevation=angle, up=up) for angle in (35.0, -35.0)]
+    cameras = Cameras([camera for some in sides for camera in some])
+    values = 1 - np.exp(-found.views / ENOUGH), 1 / (1 + (found.residual / DOUBT) ** 2), found.sure
+    values = values[0], np.where(found.views > 0, values[1], 0.0), values[2]
+    rows = [
+        draw(one, cameras, make_engine, 4)[1] for one in (mesh, *(shown_confidence(mesh, v) for v in values))
+    ]
+    return np.concatenate([np.concatenate(list(row), axis=1) for row in rows])
 
 
 def seamless(mesh: Mesh, sure: np.ndarray, make_engine: MakeEngine) -> Mesh:
@@ -414,11 +461,21 @@ def expected_gains(gains: np.ndarray, cameras: Cameras, others: Cameras) -> np.n
     [0.8, 0.8, 0.8]
     """
     here, there = (np.array([camera.forward for camera in some]) for some in (cameras, others))
-    apart = _angles(here, here)
-    np.fill_diagonal(apart, np.inf)
-    spacing = max(float(np.median(apart.min(axis=1))), 1e-3) if len(here) > 1 else np.pi
+    spacing = _apart(here)
     weights = np.exp(-0.5 * (_angles(there, here) / (REACH * spacing)) ** 2)
     return np.exp(weights @ np.log(gains) / (weights.sum(axis=1, keepdims=True) + PLAIN))
+
+
+def _apart(directions: np.ndarray) -> float:
+    """Radians between neighbouring unit vectors (N, 3), in the median."""
+    apart = _angles(directions, directions)
+    np.fill_diagonal(apart, np.inf)
+    return max(float(np.median(apart.min(axis=1))), 1e-3) if len(directions) > 1 else np.pi
+
+
+def _measures(views: Observations, found: Score) -> Measures:
+    moved = shift(views, found.masks, found.colors)
+    return Measures(found.iou, found.psnr, found.inside, found.exposed, found.exposed_inside, moved)
 
 
 def _angles(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Terms of the shape phase: colours and depths; openings that pictures show, and how sure points are."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,21 @@ from dressi import IVEC3, VEC3, DressiAD, InputError
 from dressi.ad.check import check_gradient
 from dressi.ad.graph.evaluation import evaluate
 from dressi.cli.fitting.request import Request
-from dressi.render import Cameras, chamfer, list_leaf, load_mesh, load_scene, ring, srgb_to_linear, to_clip
+from dressi.render import (
+    Camera,
+    Cameras,
+    chamfer,
+    list_leaf,
+    load_mesh,
+    load_scene,
+    ring,
+    srgb_to_linear,
+    to_clip,
+)
 from dressi.render.cameras.pose import matrices_leaf
 from dressi.render.drawing.draw import draw
 from dressi.render.fit import FitJob, FitOptions, FitResult, Observations, mesh_dataset, shape_rounds
+from dressi.render.fit.advice import WORTH, Measures, Shift, advice, coverage, shift
 from dressi.render.fit.data.dataset import photo_dataset
 from dressi.render.fit.data.learned import learned
 from dressi.render.fit.graphs.term import FitRound, Moving, moving_cameras
@@ -384,11 +396,11 @@ def test_points_that_are_shown_alike_are_sure(make_engine, tmp_path: Path):
 
     masks, colors = draw(mesh, cameras, make_engine)
     views = Observations(cameras, masks, colors)
-    sure = confidence(mesh, views, colors, make_engine)
+    sure = confidence(mesh, views, colors, make_engine).sure
     toward = ball.positions @ front / 0.6
     assert sure[: len(toward)][toward > 0.8].min() > 0.6 and (sure[: len(toward)][toward < -0.1] == 0).all()
     assert (sure[len(toward) :] < 0.05).all(), "what is hidden is not sure"
-    other = confidence(mesh, views, colors * 0.5, make_engine)
+    other = confidence(mesh, views, colors * 0.5, make_engine).sure
     assert (other[sure > 0.6] < 0.5 * sure[sure > 0.6]).all()
     ramp = shown_confidence(mesh, sure).colors
     assert ramp is not None and ramp[sure.argmax(), 1] > 0.5 and ramp[sure.argmin()].tolist()[1] == 0
@@ -396,3 +408,39 @@ def test_points_that_are_shown_alike_are_sure(make_engine, tmp_path: Path):
     save_result(tmp_path / "result.glb", scene, mesh)
     assert len(load_scene(tmp_path / "result.glb").cameras) == len({camera.name for camera in cameras})
     assert_allclose(load_mesh(tmp_path / "result.glb").bounds(), mesh.bounds(), atol=1e-5)
+
+
+def test_what_would_help_most_is_what_was_measured(make_engine):
+    good = Measures(0.98, 29.0, 29.3, 29.1, 30.0, Shift(0.05, 0.1))
+    for other, what, words in (
+        (good._replace(psnr=24.0, exposed=24.1), "masks", "wider than the object by 1.3 pixels"),
+        (good._replace(psnr=27.0, inside=27.0), "exposure", "locked"),
+        (good._replace(shift=Shift(0.8, 3.0)), "cameras", "0.8 pixels"),
+        (good._replace(exposed_inside=26.0), "pictures", "24 degrees apart"),
+    ):
+        worst = max(advice(good, other, 1.3, 24.0, False), key=lambda one: one.decibels)
+        assert worst.what == what and words in worst.text and worst.decibels > WORTH
+    assert max(one.decibels for one in advice(good, good, 0.0, 9.0, False)) < WORTH
+    shiny = good._replace(exposed_inside=18.7)
+    assert any(
+        "18.7 dB" in one.text and "--optimize" in one.text for one in advice(shiny, shiny, 0.0, 9.0, False)
+    )
+    ball, up = icosphere(3, 0.6), np.array([0.0, 1.0, 0.0])
+    cameras = Cameras([camera for camera in ring(np.zeros(3), 1.0, 12, (8, 8)) if camera.center[0] > 0])
+    told = coverage(ball, (ball.positions[:, 0] > 0).astype(float), cameras, up, make_engine)
+    assert (
+        told.decibels > 10
+        and "between 'view" in told.text
+        and re.search("shows 9[0-9]%|shows 100%", told.text)
+    )
+
+
+def test_a_shift_of_pictures_is_found():
+    y, x = np.mgrid[:40, :40] / 5
+    pictures = [0.4 + 0.2 * np.sin(x + s * 0.08) * np.cos(y) for s in (0.0, 1.0)]
+    drawn, seen = (srgb_to_linear(np.repeat(one[None, ..., None], 3, -1)) for one in pictures)
+    masks = np.ones((1, 40, 40), np.float32)
+    views = Observations(Cameras([Camera.perspective(40, (40, 40), (0, 0, 3), (0, 0, 0))]), masks, seen)
+    found = shift(views, masks, drawn)
+    assert abs(found.pixels - 0.4) < 0.02 and found.decibels > 15
+    assert shift(views, masks, seen).pixels < 1e-6
