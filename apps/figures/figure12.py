@@ -24,12 +24,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from deodr_shape import DeodrLoss, Lambert, descend
+from deodr_shape import Lambert, descend
 from PIL import Image
 
 from dressi import Device, DressiAD, F, Variable, adam
 from dressi.ad.graph.types import MAT4, VEC2, VEC3
 from dressi.ad.optim import Clocked, clock, cosine
+from dressi.cli.bench.rasterizers import DeodrLoss
 from dressi.render import (
     Cameras,
     DirectionalLight,

@@ -27,12 +27,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from deodr_shape import DeodrLoss, descend
+from deodr_shape import descend
 from PIL import Image, ImageDraw
 
 from dressi import Device, DressiAD, F, Variable
 from dressi.ad.graph.types import MAT4, VEC3
 from dressi.ad.optim import Clocked, adam, clock, cosine, per_parameter
+from dressi.cli.bench.rasterizers import DeodrLoss
 from dressi.render import adjacency, large_steps, list_leaf, primitives, render
 from dressi.render.fit import photo_dataset
 from dressi.render.fit.data.learned import ViewBatches

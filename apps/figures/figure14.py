@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 import scipy.spatial
-from deodr_shape import edge_numbers, outlines
 
 from dressi import Device, DressiAD, jvp
 from dressi.ad.graph.types import IVEC3, VEC3
+from dressi.cli.bench.rasterizers import edge_numbers, outlines
 from dressi.render import Camera, edge_list, hard_soft_ras, primitives, to_clip
 from dressi.render.core.lists import list_leaf
 from dressi.render.io import save_png, write_json

@@ -31,11 +31,12 @@ from typing import Any
 import numpy as np
 
 from dressi import IVEC3, VEC3, Device, DressiAD, Variable, adam
+from dressi.cli.bench.rasterizers import Nvdiffrast
 from dressi.cli.bench.request import Model, Request, cameras, deformed, load, textured
 from dressi.cli.bench.run import in_turns
 from dressi.cli.bench.work import Pictures, Trial, drawn_on, silhouette
 from dressi.errors import InputError
-from dressi.render import clip_to_opengl, render
+from dressi.render import render
 from dressi.render.core.lists import list_leaf
 from dressi.render.forms.edges.edge_list import edge_list
 from dressi.render.forms.hard_soft_ras import hard_soft_ras
@@ -135,60 +136,26 @@ def engine_steps(scene: Scene, form: str, device: Device, stack: ExitStack) -> S
 
 
 # ---- nvdiffrast, and dressi.torch with the same program
-def torch_steps(dr: Any, scene: Scene, place: str, profiled: bool) -> Steps:
-    """The steps of a module with nvdiffrast's names. place: of the tensors."""
+def torch_steps(dr: Any, scene: Scene, profiled: bool) -> Steps:
+    """The steps of a module with nvdiffrast's names."""
     torch = importlib.import_module("torch")
-
-    def tensor(values: Any, kind: Any = torch.float32) -> Any:
-        return torch.tensor(np.ascontiguousarray(values), dtype=kind, device=place)
-
-    mesh = scene.model.mesh
-    size = [scene.size, scene.size]
-    matrices = clip_to_opengl(cameras(scene.views, (scene.size, scene.size)).matrices)
-    matrices = tensor(matrices.swapaxes(-1, -2))
-    one = tensor(np.ones((len(mesh.positions), 1)))
-    faces, position = tensor(mesh.faces, torch.int32), tensor(mesh.positions)
-    context = dr.RasterizeCudaContext(**({"device": place} if place != "cpu" else {}))
-    # The first row of nvdiffrast's pictures is the bottom.
-    masks, colours = (tensor(x[:, ::-1]) for x in (scene.masks[..., None], scene.colours))
+    matrices, rate = cameras(scene.views, (scene.size, scene.size)).matrices, SHAPE_RATE
+    goals, texels = scene.masks, None
     if scene.is_texture:
-        assert mesh.uvs is not None
-        uvs, uv_faces = tensor(mesh.uvs), tensor(mesh.uv_faces, torch.int32)
-        parameter, rate = tensor(np.full((1, TEXELS, TEXELS, 3), 0.5)), TEXTURE_RATE
-    else:
-        parameter, rate = position, SHAPE_RATE
-    parameter.requires_grad_()
-    optimizer = torch.optim.Adam([parameter], lr=rate)
-
-    def loss() -> Any:
-        clip = torch.cat([position, one], 1) @ matrices
-        rast, rast_db = dr.rasterize(context, clip, faces, resolution=size)
-        cover = (rast[..., 3:] > 0).float()
-        if not scene.is_texture:
-            return (dr.antialias(cover, rast, clip, faces) - masks).square().sum()
-        uv, uv_da = dr.interpolate(uvs, rast, uv_faces, rast_db=rast_db, diff_attrs="all")
-        found = dr.texture(parameter, uv, uv_da, filter_mode="linear-mipmap-linear")
-        return (found * cover - colours).square().sum()
-
-    def run(count: int) -> None:
-        for _ in range(count):
-            optimizer.zero_grad()
-            loss().backward()
-            optimizer.step()
-        if place != "cpu":
-            torch.cuda.synchronize()
+        goals, texels, rate = scene.colours, TEXELS, TEXTURE_RATE
+    peer = Nvdiffrast(scene.model.mesh, matrices, goals, (rate, rate), 1, texels=texels, module=dr)
 
     def kernels() -> dict[str, float]:
         profiler = torch.profiler
         with profiler.profile(
             activities=[profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.CUDA]
         ) as seen:
-            run(PROFILED)
+            peer.run(PROFILED)
         took = [(e.name, e.time_range.elapsed_us()) for e in seen.events() if "CUDA" in str(e.device_type)]
         own = sum(us for name, us in took if OWN.search(name))
         return {"kernels": 1e-3 * own / PROFILED, "gpu": 1e-3 * sum(us for _, us in took) / PROFILED}
 
-    return Steps(run, loss().item(), kernels if profiled else dict)
+    return Steps(peer.run, peer.loss().item(), kernels if profiled else dict)
 
 
 def peers(only: str | None) -> tuple[dict[str, Any], str]:
@@ -220,13 +187,11 @@ def missing(only: str | None, sentence: str) -> None:
 
 
 # ---- the table
-def measured(
-    scene: Scene, given: argparse.Namespace, device: Device, modules: Any, place: str
-) -> dict[str, Any]:
+def measured(scene: Scene, given: argparse.Namespace, device: Device, modules: Any) -> dict[str, Any]:
     """Milliseconds a step, losses and kernels of each way, by its name."""
     with ExitStack() as stack:
         ways = {
-            name: torch_steps(module, scene, place, profiled=name == "nvdiffrast")
+            name: torch_steps(module, scene, profiled=name == "nvdiffrast")
             for name, module in modules.items()
         }
         if given.only != "nvdiffrast":
@@ -277,7 +242,7 @@ def main() -> None:
             rows = []
             for name in given.rows:
                 scene = Scene.of(name, device)
-                rows.append({**scene.facts, "ways": measured(scene, given, device, modules, place)})
+                rows.append({**scene.facts, "ways": measured(scene, given, device, modules)})
                 print(line(rows[-1]), flush=True)
             given.out.mkdir(parents=True, exist_ok=True)
             write_json(given.out / "steps.json", {"device": device.name, "tensors": place, "rows": rows})

@@ -27,7 +27,8 @@ from dressi.cli.bench.names import CASES, PREDICTED, RIVALS
 from dressi.cli.bench.request import DEFAULTS, MESHES, Request, cameras, deformed, load
 from dressi.cli.bench.run import WARM_UP, difference, in_turns
 from dressi.cli.bench.suite import Processor, units
-from dressi.cli.bench.work import Deodr, without_values
+from dressi.cli.bench.rasterizers import Deodr
+from dressi.cli.bench.work import without_values
 from dressi.cli.commands import app
 from dressi.cli.core.plan_for import PlanFor, record
 from dressi.cli.core.terminal import table_console

@@ -36,7 +36,7 @@ def _by_size(make: Callable[[Size, Request], Work]) -> MakeTrials:
 
 
 def _trained(make: Callable[[Size, Request], stencils.Training]) -> MakeTrials:
-    return _by_size(lambda size, request: work.descent(make(size, request), request.peer))
+    return _by_size(lambda size, request: work.descent(make(size, request), request.peers))
 
 
 def _table4(request: Request, targets: Targets) -> Iterator[Trial]:

@@ -7,8 +7,10 @@ CASES = (
 PREDICTED = (*CASES, "fit")
 """Cases of `dressi bench model`."""
 RIVALS = {
-    "silhouette": ("deodr",),
-    "table4": ("deodr",),
+    "silhouette": ("deodr", "nvdiffrast"),
+    "table4": ("deodr", "nvdiffrast"),
+    "texture": ("nvdiffrast",),
+    "table5": ("nvdiffrast",),
     "convolution": ("torch", "halide"),
     "matmul": ("numpy", "torch"),
     "slice": ("torch", "halide"),
@@ -16,7 +18,9 @@ RIVALS = {
     "chain": ("torch",),
     "pyramid": ("torch",),
 }
-"""The peers of the cases that have any; the first are those of ``bench all``."""
+"""The peers of the cases that have any."""
+TABLES = ("table2", "table3", "table4", "table5")
+"""The cases of ``bench tables``."""
 
 
 def peers_text() -> str:

@@ -179,11 +179,12 @@ class Request:
         if self.target not in TARGETS:
             raise InputError(f"--target {self.target!r} is unknown; there are {', '.join(TARGETS)}")
         peers = sorted({name for names in RIVALS.values() for name in names})
-        if self.peer not in (None, *peers):
-            raise InputError(f"--peer {self.peer!r} is unknown; there are {', '.join(peers)}")
-        if self.peer not in (None, *RIVALS.get(self.case, ())):
-            others = " and ".join(case for case, names in RIVALS.items() if self.peer in names)
-            raise InputError(f"--peer {self.peer} runs beside {others} only; drop it for {self.case}")
+        for peer in self.peers:
+            if peer not in peers:
+                raise InputError(f"--peer {peer!r} is unknown; there are {', '.join(peers)}")
+            if peer not in RIVALS.get(self.case, ()):
+                others = " and ".join(case for case, names in RIVALS.items() if peer in names)
+                raise InputError(f"--peer {peer} runs beside {others} only; drop it for {self.case}")
         if self.gradient not in GRADIENTS:
             raise InputError(
                 f"--texture-gradient {self.gradient!r} is unknown; there are {', '.join(GRADIENTS)}"
@@ -230,6 +231,10 @@ class Request:
             target=("soft" if one_sided else "hard") if target is None else target,
             **rest,
         )
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        return () if self.peer is None else tuple(_parts(self.peer))
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
-from importlib.metadata import version
+from functools import cache, partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -41,11 +39,13 @@ from ...vk.plan.core.options import DEFAULT, PlanOptions
 from ...vk.plan.execution.plan import Plan
 from ...vk.plan.model.device import DeviceModel
 from ...vk.planning import PlanningEngine
+from .rasterizers import Deodr, Nvdiffrast
 from .request import Model, Request, cameras, deformed, textured
-from .stencils import RATE, Training, imported
+from .stencils import RATE, Training
 
 SHAPE_RATE = (0.01, 0.0005)
 """Learning rates of Adam on positions in the unit sphere, from the first to the last step."""
+TEXTURE_RATE = 0.03
 
 
 class Peer(Protocol):
@@ -137,14 +137,14 @@ def pixels(size: Size, steps: int) -> Work:
     return Work({"size": list(size)}, l2(image, target), adam(0.02), image, image - target, quality)
 
 
-def descent(work: Training, peer: str | None) -> Work:
+def descent(work: Training, peers: Sequence[str]) -> Work:
     """A stencil by gradient descent: forward, the gradients by all parameters and their update."""
     first, *others = work.parameters
 
     def quality(engine: DressiAD) -> dict[str, float | None]:
         return {"norm": float(np.linalg.norm(engine.recv(work.parameters[-1])))}
 
-    rivals = {name: make for name, make in work.peers.items() if name == peer}
+    rivals = {name: make for name, make in work.peers.items() if name in peers}
     loss = F.mean(F.square(work.made - work.target))
     return Work(work.settings, loss, sgd(RATE), first, work.made, quality, rivals, others=tuple(others))
 
@@ -191,13 +191,14 @@ def silhouette(model: Model, size: Size, request: Request, targets: Targets) -> 
     def distance(engine: DressiAD) -> float:
         return float(truth().distances(moved(engine)).mean())
 
-    def deodr() -> Peer:
+    def peer(kind: Callable[..., Peer]) -> Peer:
         assert pictures is not None
-        return Deodr(mesh, ring.matrices, pictures.masks, SHAPE_RATE, request.steps)
+        return kind(mesh, ring.matrices, pictures.masks, SHAPE_RATE, request.steps)
 
+    rivals = {"deodr": partial(peer, Deodr), "nvdiffrast": partial(peer, Nvdiffrast)}
     settings = {**request.settings, **model.facts, "size": list(size)}
     loss, rates = l2(soft.silhouette, target, reduction="sum"), adam(cosine(*SHAPE_RATE, request.steps))
-    peers = {"deodr": deodr} if request.peer == "deodr" else {}
+    peers = {name: make for name, make in rivals.items() if name in request.peers}
     return Work(settings, loss, rates, position, soft.silhouette, quality, peers, reached, distance=distance)
 
 
@@ -222,11 +223,15 @@ def texture(model: Model, size: Size, texels: int, request: Request, targets: Ta
         textured = replace(mesh, texture=np.clip(engine.recv(table)[0], 0, 1).astype(float))
         return {"psnr": _reached(textured, ring, pictures, engine)["psnr"]}
 
-    settings, loss = (
-        _settings(model, size, texels, request, request.gradient),
-        l2(color, target, reduction="sum"),
-    )
-    return Work(settings, loss, Clocked(adam(0.03), counter), table, color, quality)
+    def nvdiffrast() -> Peer:
+        assert goal is not None
+        rates = (TEXTURE_RATE, TEXTURE_RATE)
+        return Nvdiffrast(mesh, ring.matrices, goal, rates, request.steps, texels=texels)
+
+    settings = _settings(model, size, texels, request, request.gradient)
+    loss, rates = l2(color, target, reduction="sum"), Clocked(adam(TEXTURE_RATE), counter)
+    peers = {"nvdiffrast": nvdiffrast} if "nvdiffrast" in request.peers else {}
+    return Work(settings, loss, rates, table, color, quality, peers)
 
 
 def joint(model: Model, size: Size, texels: int, request: Request, targets: Targets) -> Work:
@@ -377,78 +382,6 @@ def _sky() -> np.ndarray:
     up = np.cos(np.pi * y)
     sun = 8 * np.exp(-60 * ((y - 0.3) ** 2 + (x / 2 - 0.4) ** 2))
     return (0.6 + 0.4 * up + sun)[..., None] * (0.9, 1.0, 1.1)
-
-
-# Other renderers at the same task.
-
-VERSION = "0.2.3"
-
-
-class Deodr:
-    """deodr on one thread: antialiased silhouettes, sum-L2 against the masks, Adam on the positions.
-
-    mesh: where it starts.  matrices: (N, 4, 4) to clip space.  masks: (N, H, W).  rates: learning rates of
-    Adam from the first to the ``steps``-th step, by a cosine. Raises DeviceError when deodr is not installed.
-    """
-
-    def __init__(
-        self, mesh: Mesh, matrices: np.ndarray, masks: np.ndarray, rates: tuple[float, float], steps: int
-    ):
-        drawing, meshes = (
-            imported("deodr", f"deodr.{module}", f"deodr=={VERSION}")
-            for module in ("differentiable_renderer", "triangulated_mesh")
-        )
-        self.facts: dict[str, Any] = {"name": "deodr", "version": version("deodr")}
-        self._make_scene = drawing.Scene2D
-        self._matrices, self._goals = matrices, masks.astype(np.float64)[..., None]
-        self._adjacency = meshes.TriMeshAdjacencies(mesh.faces, nb_vertices=len(mesh.positions))
-        self._position = mesh.positions.copy()
-        self._rates, self._steps, self._step = rates, steps, 0
-        self._moments = np.zeros((2, *mesh.positions.shape))
-        faces, count, vertices = mesh.faces.astype(np.uint32), len(mesh.faces), len(mesh.positions)
-        self._constant: dict[str, Any] = {
-            "faces": faces, "faces_uv": faces, "uv": np.zeros((vertices, 2)), "colors": np.ones((vertices, 1)),
-            "textured": np.zeros(count, bool), "texture": np.zeros((0, 0)), "nb_colors": 1,
-            "shaded": np.zeros(count, bool), "shade": np.zeros(vertices), "background_color": np.zeros(1),
-            "height": masks.shape[1], "width": masks.shape[2], "backface_culling": True, "integer_pixel_centers": False,
-        }  # fmt: skip
-
-    def positions(self) -> np.ndarray:
-        return self._position
-
-    def run(self, steps: int) -> None:
-        """Forward, backward and Adam."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # two-dimensional cross products
-            for _ in range(steps):
-                gradient = np.zeros_like(self._position)
-                for matrix, goal in zip(self._matrices, self._goals, strict=True):
-                    gradient += self._gradient(matrix, goal)
-                self._adam(gradient)
-
-    def _gradient(self, matrix: np.ndarray, goal: np.ndarray) -> np.ndarray:
-        clip = self._position @ matrix[:, :3].T + matrix[:, 3]
-        w = clip[:, 3:]
-        half = np.array([0.5 * self._constant["width"], 0.5 * self._constant["height"]])
-        ndc = clip[:, :2] / w
-        points = (ndc + 1.0) * half
-        edges, depths = self._adjacency.edge_on_silhouette(points), np.ascontiguousarray(w[:, 0])
-        scene = self._make_scene(ij=points, depths=depths, edgeflags=edges, **self._constant)
-        scene.render_compare_and_backward(goal, sigma=1.0, make_copies=False)
-        moved = scene.ij_b * half / w
-        away = -(moved * ndc).sum(1, keepdims=True)
-        return moved @ matrix[:2, :3] + away * matrix[3, :3]
-
-    def _adam(self, gradient: np.ndarray) -> None:
-        self._step += 1
-        first, second = self._moments
-        first += 0.1 * (gradient - first)
-        second += 0.001 * (gradient**2 - second)
-        mean, spread = first / (1 - 0.9**self._step), second / (1 - 0.999**self._step)
-        start, end = self._rates
-        place = min(self._step - 1, self._steps) / self._steps
-        rate = end + 0.5 * (start - end) * (1 + np.cos(np.pi * place))
-        self._position = self._position - rate * mean / (np.sqrt(spread) + 1e-8)
 
 
 # Targets of the optimisations: pictures drawn on a device, or none where only plans are made.
