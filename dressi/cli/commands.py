@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 # The options of `dressi bench`.
 
-OF_COMMAND = ("case", "predicted", "device_model", "measure", "against", "out", "fresh")
+OF_COMMAND = ("case", "predicted", "device_model", "measure", "against", "out", "fresh", "quick")
 """Arguments that say what is done with a case, and are no options of one."""
 OF_ONE_CASE = ("peer", "cold", "json_file", "channels", "kernel", "depthwise")
-"""Options of a case that `bench all` does not hand on."""
+"""Options of a case that `bench all` and `tables` do not hand on."""
 
 
 def bench(
     case: Annotated[
         str,
         typer.Argument(
-            help=f"One of {', '.join(CASES)}; `all`, which measures every case and makes a page of them; or `model`, which"
-            " predicts a case and needs no device."
+            help=f"One of {', '.join(CASES)}; `all`, which measures every case and makes a page of them; `tables`, the"
+            " same of tables 2 to 5, which it prints beside the paper's; or `model`, which predicts a case and needs no device."
         ),
     ],
     predicted: Annotated[
@@ -94,13 +94,15 @@ def bench(
         Path | None,
         typer.Option(
             help="With `model`: compare with a file of measured Stages, as --measure --json writes it; without CASE all of its cases."
+            " With `tables`: results of another machine, a file or a folder, to stand beside."
         ),
     ] = None,
     device: Annotated[
         str | None, typer.Option(help="Vulkan device, by name or index; `all` for every one there is.")
     ] = None,
     peer: Annotated[
-        str | None, typer.Option(help=f"Another program on the same case, in turns: {peers_text()}.")
+        str | None,
+        typer.Option(help=f"Other programs on the same case, in turns, with commas: {peers_text()}."),
     ] = None,
     channels: Annotated[int, typer.Option(help="With `convolution`: channels in and out.")] = 16,
     kernel: Annotated[int, typer.Option(help="With `convolution`: texels along a side of the kernel.")] = 3,
@@ -120,10 +122,13 @@ def bench(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the list of results here.")] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="With `all`: folder of the results and of report.html. Default: out/bench."),
+        typer.Option(help="With `all` and `tables`: folder of the results and pages. Default: out/bench."),
     ] = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="With `all`: measure again what the folder has already.")
+        bool, typer.Option("--fresh", help="With `all` and `tables`: measure again what the folder has.")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="With `tables`: fewer and smaller, in two minutes.")
     ] = False,
 ) -> int:
     """Measure a case (20 warm-up steps, median of timed batches, first build apart), or predict it: model
@@ -136,25 +141,25 @@ def bench(
         from dressi.cli.bench.request import Request, check_all, check_model
         from dressi.cli.bench.run import run_bench
 
-    if case == "all":
+    if case in ("all", "tables"):
         refused = {
             "peer": peer,
             "json": json_file,
             "cold": cold,
             "device_model": device_model,
             "measure": measure,
-            "against": against,
+            **({} if case == "tables" else {"against": against, "quick": quick}),
         }
-        check_all(predicted, refused)
+        check_all(case, predicted, refused)
         with imports():
             from dressi.cli.bench.suite import run_suite
 
         given = {name: value for name, value in options.items() if name not in OF_ONE_CASE}
-        return run_suite(Path("out/bench") if out is None else out, given, fresh=fresh)
-    if out is not None or fresh:
-        raise InputError(
-            f"{'--fresh' if out is None else '--out'} belongs to `bench all`; --json FILE keeps the results of one"
-        )
+        tables = {"tables": case == "tables", "quick": quick, "against": against}
+        return run_suite(Path("out/bench") if out is None else out, given, **tables, fresh=fresh)
+    if out is not None or fresh or quick:
+        option = "--out" if out is not None else "--fresh" if fresh else "--quick"
+        raise InputError(f"{option} belongs to `bench all` or `tables`; --json FILE keeps the results of one")
     if against is not None and case == "model":
         with imports():
             from dressi.cli.bench.model import run_against

@@ -24,10 +24,10 @@ from dressi.cli.bench import run as bench_run
 from dressi.cli.bench.cases import CASES as CASES_OF
 from dressi.cli.bench.cases import profile_counts
 from dressi.cli.bench.names import CASES, PREDICTED, RIVALS
+from dressi.cli.bench.rasterizers import Deodr
 from dressi.cli.bench.request import DEFAULTS, MESHES, Request, cameras, deformed, load
 from dressi.cli.bench.run import WARM_UP, difference, in_turns
-from dressi.cli.bench.suite import Processor, units
-from dressi.cli.bench.rasterizers import Deodr
+from dressi.cli.bench.suite import Processor, units_of
 from dressi.cli.bench.work import without_values
 from dressi.cli.commands import app
 from dressi.cli.core.plan_for import PlanFor, record
@@ -342,7 +342,8 @@ def suite(out: Path, *more: str):
 
 
 def test_every_case_has_its_parts():
-    found = units({**dict.fromkeys(NAMES.split()), "peels": 3, "radius_px": 2.0})
+    given = {**dict.fromkeys(NAMES.split()), "peels": 3, "radius_px": 2.0}
+    found = [unit for case in CASES for unit in units_of(case, given)]
     assert list(dict.fromkeys(unit.case for unit in found)) == list(CASES)
     of_table4 = [unit for unit in found if unit.case == "table4"]
     assert len(of_table4) == len(DEFAULTS["table4"].sizes) * len(DEFAULTS["table4"].meshes)

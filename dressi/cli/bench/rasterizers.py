@@ -163,7 +163,7 @@ class Nvdiffrast:
         self, mesh: Mesh, matrices: np.ndarray, goals: np.ndarray, rates: tuple[float, float], steps: int, *,
         texels: int | None = None, module: Any = None,
     ):  # fmt: skip
-        self._torch = torch = imported("torch", "torch")
+        self._torch = torch = imported("nvdiffrast", "torch", f"torch {NVDIFFRAST}")
         cuda = torch.cuda.is_available()
         if module is None and not cuda:
             raise DeviceError(

@@ -134,6 +134,15 @@ DEFAULTS = {
 }
 
 
+QUICK: dict[str, dict[str, Any]] = {
+    "table2": {"size": "128", "form": "outer", "profile": "turing,uhd620,mali_g76", "batches": 3},
+    "table3": {"size": "128", "form": "outer", "batches": 7},
+    "table4": {"size": "256,512", "mesh": "small,medium", "batches": 5},
+    "table5": {"size": "512", "texture_size": "1024,2048", "batches": 3, "steps": 5},
+}
+"""What ``bench tables --quick`` asks for where the command line does not."""
+
+
 @dataclass(frozen=True)
 class Request:
     """A benchmark, checked. device: None for the best, "all" for every one."""
@@ -255,24 +264,26 @@ def check_model(case: str, predicted: str | None, device_model: str | None, meas
             f"`bench {case}` takes no second case {predicted!r}; `bench model {case}` predicts it"
         )
     if case not in CASES:
-        raise InputError(f"there is no benchmark {case!r}; there are {', '.join(CASES)}, all and model")
+        raise InputError(
+            f"there is no benchmark {case!r}; there are {', '.join(CASES)}, all, tables and model"
+        )
     if device_model is not None or measure:
         option = "--device-model" if device_model is not None else "--measure or --against"
         raise InputError(f"{option} belongs to `bench model`; leave it out, or use `bench model {case}`")
 
 
-def check_all(predicted: str | None, refused: dict[str, Any]) -> None:
-    """Whether the arguments go together with `bench all`. refused: values of options that it does not have,
+def check_all(case: str, predicted: str | None, refused: dict[str, Any]) -> None:
+    """Whether the arguments go together with `bench all` or `tables`. refused: values of options that it does not have,
     by name, None or False where they were not given. Raises InputError."""
     if predicted is not None:
         raise InputError(
-            f"`bench all` takes no second case {predicted!r}; `bench {predicted}` measures it alone"
+            f"`bench {case}` takes no second case {predicted!r}; `bench {predicted}` measures it alone"
         )
     for name, value in refused.items():
         if value not in (None, False):
             option = f"--{name.replace('_', '-')}"
             raise InputError(
-                f"{option} does not belong to `bench all`, which writes into --out DIR; leave it out"
+                f"{option} does not belong to `bench {case}`, which writes into --out DIR; leave it out"
             )
 
 

@@ -1,4 +1,4 @@
-"""`dressi bench all`: every case in one command, one file a unit, and the page of all of them."""
+"""`dressi bench all` and `tables`: many cases in one command, one file a unit, and the page of all of them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from ...errors import DressiError, InputError, NoDriverError
 from ...render.io import write_json
-from ...render.io.files import read_json, usable
+from ...render.io.files import read_json, usable, write_files
 from ...report import write_report
-from ...report.bench.tables import MANIFEST
+from ...report.bench.tables import GRIDS, MANIFEST, BenchFolder, is_list_of_results, tables_text
 from ..core.interrupt import INTERRUPTED
 from ..core.terminal import say
-from .names import CASES, RIVALS
-from .request import DEFAULTS, Request
+from .names import CASES, RIVALS, TABLES
+from .request import DEFAULTS, QUICK, Request
 from .run import measured
 
 # The folder of `dressi bench all`: a file a unit, and ``bench.json``, the request and its state.
@@ -126,16 +127,25 @@ class Processor:
 # Runs every unit that has no results yet, whatever becomes of the others, and makes the page.
 
 
-def run_suite(out: Path, given: dict[str, Any], *, fresh: bool = False) -> int:
+def run_suite(
+    out: Path, given: dict[str, Any], *, tables: bool = False, quick: bool = False, against: Path | None = None,
+    fresh: bool = False,
+) -> int:  # fmt: skip
     """Measures, writes and shows. given: the options of the command line, None where the cases decide.
+
+    tables: those of the paper alone, which are printed, and written as tables.md and tables.json.  quick: less
+    of each, in two minutes.  against: results of another machine, a file or a folder, which join the tables.
 
     Ctrl-C keeps what was measured, makes the page of that, and returns 130; the same command goes on. Raises
     InputError and NoDriverError before anything is measured.
     """
-    wanted = units(given)
+    wanted = [unit for case in (TABLES if tables else CASES) for unit in units_of(case, given, quick)]
     for unit in wanted:
         unit.request()
-    folder = SuiteFolder.open(out, given, fresh)
+    records = {} if against is None else _records(against)
+    folder = SuiteFolder.open(out, {**given, "quick": quick}, fresh)
+    for name, results in records.items():
+        write_json(out / name, results)
     left = [unit for unit in wanted if not folder.done(unit)]
     if len(left) < len(wanted):
         say(
@@ -159,7 +169,12 @@ def run_suite(out: Path, given: dict[str, Any], *, fresh: bool = False) -> int:
     if failed:
         say(f"dressi: {failed} parts failed, which the page lists; the same command tries them again")
     if any(folder.file(unit).is_file() for unit in wanted):
-        page = write_report(out)
+        page, found = write_report(out), BenchFolder.read(out)
+        if tables and found is not None:
+            text, grids = tables_text(found)
+            write_json(out / GRIDS, grids)
+            write_files({out / "tables.md": text.encode()})
+            print(text)
         print(f"the page is '{page}' ({page.stat().st_size / 1e6:.1f} MB)")
     return code
 
@@ -206,7 +221,7 @@ class Unit:
     @property
     def name(self) -> str:
         """The name of its file without the ending."""
-        parts = [self.options[key] for key in ("mesh", "size", "texture_size")]
+        parts = [self.options.get(key) for key in ("mesh", "size", "texture_size", "profile")]
         return "-".join([self.case, *(str(part).replace("/", "_") for part in parts if part is not None)])
 
     def request(self) -> Request:
@@ -221,24 +236,38 @@ class Unit:
         return " ".join(["dressi", "bench", self.case, *words])
 
 
-def units(given: dict[str, Any]) -> list[Unit]:
-    """All units in their order. given: the options of the command line, None where the cases decide."""
-    return [unit for case in CASES for unit in _units_of(case, given)]
-
-
-def _units_of(case: str, given: dict[str, Any]) -> Iterator[Unit]:
+def units_of(case: str, given: dict[str, Any], quick: bool = False) -> Iterator[Unit]:
+    """The units of a case in their order. given: the options of the command line, None where the case decides."""
     usual = DEFAULTS[case]
+    if quick:
+        given = given | {name: value for name, value in QUICK[case].items() if given[name] is None}
     options = {
         **given,
-        "device": given["device"] or "all",
+        "device": given["device"] or (None if quick else "all"),
         "batches": given["batches"] or min(usual.batches, BATCHES),
         # Rivals that are not installed are a remark in the results.
-        "peer": next(iter(RIVALS.get(case, ())), None),
+        "peer": ",".join(RIVALS.get(case, ())) or None,
     }
-    for mesh in _each(given["mesh"], usual.meshes):
-        for size in _each(given["size"], usual.sizes):
-            for texels in _each(given["texture_size"], usual.textures):
-                yield Unit(case, {**options, "mesh": mesh, "size": size, "texture_size": texels})
+    usual_values = {"mesh": usual.meshes, "size": usual.sizes, "texture_size": usual.textures, "profile": ()}
+    axes = {name: _each(given[name], values) for name, values in usual_values.items()}
+    for chosen in product(*axes.values()):
+        yield Unit(case, options | dict(zip(axes, chosen, strict=True)))
+
+
+def _records(path: Path) -> dict[str, Any]:
+    """Results of another machine by the names of their files here. Raises InputError."""
+    files = sorted(path.glob("*.json")) if path.is_dir() else [path]
+    found = {
+        f"against-{file.name}": read_json(file, "list of results")
+        for file in files
+        if file.name not in (MANIFEST, GRIDS)
+    }
+    found = {name: results for name, results in found.items() if is_list_of_results(results)}
+    if not found:
+        raise InputError(
+            f"'{path}' holds no results; give what `dressi bench CASE --json` or `bench tables --out` wrote there"
+        )
+    return found
 
 
 def _each(text: str | None, usual: tuple[Any, ...]) -> Sequence[str | None]:

@@ -8,7 +8,7 @@ from ..parts.charts import timeline
 from ..parts.markup import Markup, details, dictionary, element, figures, number, section, size_text, table
 from ..parts.page import Page
 from . import tables
-from .tables import BenchFolder, Measured, differs, figure9, short, table2, table3, table4, table5
+from .tables import BenchFolder, Grid, Measured, differs, figure9, short, table2, table3, table4, table5
 
 ALONE = ("image_fitting", "silhouette", "texture", "joint", "shading", "material", "environment")
 """Cases that belong to no table of the paper."""
@@ -23,7 +23,8 @@ def bench_page(bench: BenchFolder) -> Page:
     makers = (
         _summary, figure9, table2, table3, table4, table5, _alone, _devices, _stages, _failures, _machine
     )  # fmt: skip
-    parts = [part for make in makers if (part := make(bench)) is not None]
+    made = [part for make in makers if (part := make(bench)) is not None]
+    parts = [part.html() if isinstance(part, Grid) else part for part in made]
     lead, others = f"dressi on {devices}.", _others(bench)
     if others and others[len(others) // 2] > QUIET:
         lead += (

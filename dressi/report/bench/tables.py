@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,33 @@ def short(device: str) -> str:
     return device.partition(" (")[0].removesuffix(" Device")
 
 
+@dataclass(frozen=True)
+class Grid:
+    """A table of the paper beside what was measured. rows: one of a single cell is a heading of those below it.
+    marks: classes of rows.  remarks: sentences below."""
+
+    case: str
+    title: str
+    note: str
+    head: list[str]
+    rows: list[list[str]]
+    marks: list[str | None] | None = None
+    remarks: Sequence[str] = ()
+
+    def html(self) -> Markup:
+        remarks = [element("p", sentence, class_="note") for sentence in self.remarks]
+        grid = table(self.head, self.rows, classes=self.marks)
+        return section(self.title, grid, *remarks, note=self.note, identity=self.case)
+
+    def markdown(self) -> str:
+        lines = [self.head, ["---"] * len(self.head)]
+        lines += [[f"**{row[0]}**", *row[1:]] if len(row) == 1 else row for row in self.rows]
+        cells = [[cell.replace("\u00ad", "") for cell in line] for line in lines]
+        padded = [[*line, *[""] * (len(self.head) - len(line))] for line in cells]
+        grid = "\n".join(f"| {' | '.join(line)} |" for line in padded)
+        return "\n\n".join([f"## {self.title}", self.note, grid, *self.remarks]) + "\n"
+
+
 def _finder(mine: list[Measured], *names: str) -> Callable[..., Measured | None]:
     """A function from values of these facts, and the name of a device, to the first result with them."""
     results: dict[tuple[Any, ...], Measured] = {}
@@ -35,14 +62,14 @@ def _finder(mine: list[Measured], *names: str) -> Callable[..., Measured | None]
     return lambda *values: results.get(values)
 
 
-def table2(bench: BenchFolder) -> Markup | None:
+def table2(bench: BenchFolder) -> Grid | None:
     """Packing under the limits of each platform."""
     mine = bench.of("table2")
     if not mine:
         return None
     devices = list(dict.fromkeys(one.device for one in mine))
     find = _finder(mine, "profile", "phase")
-    rows: list[list[Any]] = [["The paper"]]
+    rows: list[list[str]] = [["The paper"]]
     for one in TABLE2:
         attachments = "–" if one.attachments is None else f"{one.attachments:,}"
         counts = [_arrow(one.geometry), _arrow(one.texture)]
@@ -65,7 +92,7 @@ def table2(bench: BenchFolder) -> Markup | None:
         " cache. The paper's milliseconds are of that platform; ours are of this machine's devices, whatever the profile."
     )
     title = "Packing under the limits of devices: table 2"
-    return section(title, table(head, rows, classes=marks), note=note, identity="table2")
+    return Grid("table2", title, note, head, rows, marks)
 
 
 def _arrow(counts: Sequence[Any]) -> str:
@@ -85,7 +112,7 @@ def _ms(one: Measured | None) -> str:
     return "–" if one is None else number(one.step_ms)
 
 
-def table3(bench: BenchFolder) -> Markup | None:
+def table3(bench: BenchFolder) -> Grid | None:
     """What each part of the packing saves."""
     mine = bench.of("table3")
     if not mine:
@@ -94,7 +121,7 @@ def table3(bench: BenchFolder) -> Markup | None:
     find = _finder(mine, "ablation", "phase")
     rows = []
     for name, theirs in TABLE3.items():
-        row: list[Any] = [name]
+        row = [name]
         row += [_times(value, full) for value, full in zip(theirs, TABLE3["full"], strict=True)]
         row += [_slowdown(find(name, *column), find("full", *column)) for column in columns]
         rows.append(row)
@@ -105,36 +132,35 @@ def table3(bench: BenchFolder) -> Markup | None:
         " round. CPU drivers pay little for a pass, and no bandwidth for what leaves the chip: what stage packing saves"
         " on a phone it cannot save here."
     )
-    return section("What packing saves: table 3", table(head, rows), note=note, identity="table3")
+    return Grid("table3", "What packing saves: table 3", note, head, rows)
 
 
-def _times(value: float, full: float) -> list[Any]:
-    return [number(value), element("small", f" ×{value / full:.2f}")]
+def _times(value: float, full: float) -> str:
+    return f"{number(value)} ×{value / full:.2f}"
 
 
-def _slowdown(one: Measured | None, full: Measured | None) -> Any:
+def _slowdown(one: Measured | None, full: Measured | None) -> str:
     if one is None:
         return "–"
     if full is None or one is full:
         return number(one.step_ms)
     against = one.facts.get("against")
     same = isinstance(against, dict) and against.get("same_plan")
-    remark = element("small", "same plan", class_="below") if same else None
-    return [*_times(one.step_ms, full.step_ms), remark]
+    return _times(one.step_ms, full.step_ms) + (", same plan" if same else "")
 
 
-def table4(bench: BenchFolder) -> Markup | None:
+def table4(bench: BenchFolder) -> Grid | None:
     """Silhouettes: meshes against sizes of the window, beside peers in the same run."""
     note = (
         "Positions from silhouettes: forward and backward, and here Adam, too. The paper's figures are of an RTX 2080, the"
-        " mean of six views of similar meshes; ours are of this machine's devices, one view. Compare with deodr, one thread"
-        " of the same processor, which ran in turns with dressi in the same process."
+        " mean of six views of similar meshes; ours are of this machine's devices, one view. Peers ran in turns with dressi"
+        " in the same process, deodr on one thread of the processor."
     )
     title = "Silhouettes by mesh and window: table 4"
     return _against_sizes(bench, "table4", title, note, TABLE4, lambda one: max(one.size), "pixels")
 
 
-def table5(bench: BenchFolder) -> Markup | None:
+def table5(bench: BenchFolder) -> Grid | None:
     """Textures: meshes against sizes of the texture."""
     note = (
         "The albedo of a known shape from pictures of 2048x2048 unless the row says otherwise: forward and backward, and here"
@@ -150,13 +176,16 @@ def table5(bench: BenchFolder) -> Markup | None:
 def _against_sizes(
     bench: BenchFolder, case: str, title: str, note: str, theirs: dict[int, dict[int, tuple[float, float, float]]],
     side: Callable[[Measured], int], unit: str,
-) -> Markup | None:  # fmt: skip
+) -> Grid | None:  # fmt: skip
     mine = bench.of(case)
     if not mine:
         return None
     devices = list(dict.fromkeys(one.device for one in mine))
-    peers = list(dict.fromkeys(name for one in mine for name in (one.facts.get("peers") or {})))
-    rows: list[list[Any]] = []
+    beside = [
+        (one.device, name, peer) for one in mine for name, peer in dictionary(one.facts.get("peers")).items()
+    ]
+    peers = list(dict.fromkeys((device, name) for device, name, peer in beside if not _missing(peer)))
+    rows: list[list[str]] = []
     for faces in sorted({one.faces for one in mine}):
         near = min(theirs, key=lambda count: abs(count - faces))
         rows.append([f"{faces:,} triangles (the paper: {near:,})"])
@@ -166,25 +195,36 @@ def _against_sizes(
             first = next(iter(here.values()))
             usual = case == "table4" or max(first.size) == 2048
             window = "" if usual else f", window {first.size[0]}x{first.size[1]}"
-            row: list[Any] = [f"{length} {unit}{window}"]
+            row = [f"{length} {unit}{window}"]
             row += [number(value) for value in theirs[near].get(length, (None, None, None))]
             row += [_ms(here.get(device)) for device in devices]
-            for name in peers:
-                one = here.get(devices[0], first)
-                ms, ratio = (one.number("peers", name, key) for key in ("step_ms", "ours_over_theirs"))
+            for device, name in peers:
+                one = here.get(device)
+                ms, ratio = (
+                    one and one.number("peers", name, key) for key in ("step_ms", "ours_over_theirs")
+                )
                 row += [number(ms), "–" if ratio is None else f"×{ratio:.2f}"]
             rows.append(row)
     head = [f"Side, {unit}", "Dressi, RTX 2080", "nvdiffrast, RTX 2080", "PyTorch3D, RTX 2080"]
     head += [f"here, {short(device)}" for device in devices]
-    head += [said for name in peers for said in (f"{name}, here", f"{short(devices[0])} over {name}")]
-    missing = sorted({_missing(one, name) for one in mine for name in peers} - {""})
-    remark = [element("p", f"Left out: {sentence}.", class_="note") for sentence in missing]
-    return section(title, table(head, rows), *remark, note=note, identity=case)
+    for device, name in peers:
+        head += [f"{name} beside {short(device)}", f"{short(device)} over {name}"]
+    missing = dict.fromkeys(f"Left out: {why}." for _, _, peer in beside if (why := _missing(peer)))
+    return Grid(case, title, note, head, rows, remarks=list(missing))
 
 
-def _missing(one: Measured, name: str) -> str:
-    peer = (one.facts.get("peers") or {}).get(name)
-    return str(peer["error"]) if isinstance(peer, dict) and peer.get("error") else ""
+def _missing(peer: Any) -> str:
+    """Why a peer has no time; empty where it has one."""
+    return str(dictionary(peer).get("error") or "")
+
+
+def tables_text(bench: BenchFolder) -> tuple[str, dict[str, Any]]:
+    """Tables 2 to 5 as markdown, and as dictionaries by name: those that the folder has results of."""
+    grids = [grid for make in (table2, table3, table4, table5) if (grid := make(bench)) is not None]
+    text = "\n".join(
+        [f"# Tables of the paper beside this machine's\n\n{CITATION}.\n", *(g.markdown() for g in grids)]
+    )
+    return text, {grid.case: asdict(grid) for grid in grids}
 
 
 def figure9(bench: BenchFolder) -> Markup | None:
@@ -231,7 +271,7 @@ def differs(agreement: dict[str, Any], part: str) -> str:
 
 # What `dressi bench` leaves in a folder, read with care: any of it may be damaged, or of another program.
 
-MANIFEST = "bench.json"
+MANIFEST, GRIDS = "bench.json", "tables.json"
 MOST_FILES = 1000
 
 
@@ -301,14 +341,16 @@ class BenchFolder:
         measured: list[Measured] = []
         failed: list[Failed] = []
         ignored: list[str] = []
-        files = sorted(file for file in path.iterdir() if file.suffix == ".json" and file.name != MANIFEST)
+        files = sorted(
+            file for file in path.iterdir() if file.suffix == ".json" and file.name not in (MANIFEST, GRIDS)
+        )
         if len(files) > MOST_FILES:
             raise InputError(
                 f"'{path}' has {len(files)} JSON files, and at most {MOST_FILES} are read; split it"
             )
         for file in files:
             results = read_json(file, "list of results")
-            if not _is_list_of_results(results):
+            if not is_list_of_results(results):
                 ignored.append(file.name)
                 continue
             with usable(file, "one of its results"):
@@ -344,7 +386,7 @@ def _speed(measured: list[Measured]) -> Callable[[Measured], float]:
     return lambda one: sum(times[one.device]) / len(times[one.device]) if one.device in times else math.inf
 
 
-def _is_list_of_results(results: Any) -> bool:
+def is_list_of_results(results: Any) -> bool:
     return isinstance(results, list) and bool(results) and all(map(_is_result, results))
 
 
