@@ -297,8 +297,8 @@ def test_table3_says_how_many_times_as_long(tmp_path: Path):
         for ms, name in ((10.0, "full"), (25.0, "no stage packing"))
     )
     _, first, second, *_ = rows(bench_page_of(tmp_path, [full, slow]), "table3")
-    assert first == ["full", "58.4 ×1.00", "30.9 ×1.00", "10.0", "–", "–"]
-    assert second == ["no stage packing", "111 ×1.89", "47.5 ×1.54", "25.0 ×2.50", "–", "–"]
+    assert first == ["full", "58.4 ×1.00", "30.9 ×1.00", "10.0"]
+    assert second == ["no stage packing", "111 ×1.89", "47.5 ×1.54", "25.0 ×2.50"]
 
 
 def test_table2_has_counts_of_every_profile(tmp_path: Path):

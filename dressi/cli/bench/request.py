@@ -145,7 +145,7 @@ QUICK: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Request:
-    """A benchmark, checked. device: None for the best, "all" for every one."""
+    """A benchmark, checked. device: None for the best, "all" for every one.  quick: the paper's part is enough."""
 
     case: str
     views: int
@@ -167,6 +167,7 @@ class Request:
     channels: int = 16
     kernel: int = 3
     depthwise: bool = False
+    quick: bool = False
 
     def __post_init__(self) -> None:
         for name in ("views", "steps", "batches", "channels", "kernel"):

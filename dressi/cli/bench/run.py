@@ -20,7 +20,7 @@ from rich.table import Table
 
 from ... import Device, DressiAD, list_devices
 from ...config import config, shader_text
-from ...errors import DressiError, InputError
+from ...errors import DressiError
 from ...render.io import write_json
 from ...vk.plan.compiler import build_plan
 from ...vk.plan.core.limits import PROFILES, DeviceLimits
@@ -284,7 +284,7 @@ Reference = tuple[dict[str, np.ndarray], dict[str, Any]]
 
 
 def run_bench(request: Request) -> list[dict[str, Any]]:
-    """Measures, prints the table, writes --json (and the curves of figure 9), and returns the results.
+    """Measures, prints the table, writes --json, and returns the results.
 
     A trial that fails is a result with an ``error``; the error is raised when nothing else is left.
     """
@@ -295,10 +295,8 @@ def run_bench(request: Request) -> list[dict[str, Any]]:
     print_table(results)
     if request.json_file is not None:
         write_json(request.json_file, results)
-    if any("losses" in result for result in results):
-        path = Path("out/figure9.png") if request.json_file is None else request.json_file.with_suffix(".png")
-        draw_curves(path, results)
-        print(f"the curves are in '{path}'")
+        if any("losses" in result for result in results):
+            print(f"`dressi report '{request.json_file.parent}'` draws the curves")
     return results
 
 
@@ -551,30 +549,3 @@ def _peer(name: str, peer: dict[str, Any]) -> str:
         return f"{name}: not there"
     quality = f", {_quality(peer['quality'])}" if peer["quality"] else ""
     return f"{name} {peer['step_ms']:.3f} ms{quality}"
-
-
-def draw_curves(path: Path, results: Sequence[dict[str, Any]]) -> None:
-    """Distances from the true shape, or losses, by step: a panel a label, a line a device."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib.figure import Figure
-
-    good = [result for result in results if "losses" in result]
-    labels = list(dict.fromkeys(result["label"] for result in good))
-    figure = Figure(figsize=(5.5 * len(labels), 4), layout="constrained")
-    for k, label in enumerate(labels):
-        axes = figure.add_subplot(1, len(labels), k + 1)
-        mine = [result for result in good if result["label"] == label]
-        for n, result in enumerate(mine):
-            # Curves lie on each other: later ones are thinner, so that all can be seen.
-            curve, width = result["distances"] or result["losses"], 4.0 / (1 + n)
-            axes.plot(curve, label=result["device"], linewidth=width, alpha=0.8)
-        what = "distance of surfaces" if mine[0]["distances"] else "loss"
-        axes.set(title=label, xlabel="step", ylabel=what, yscale="log")
-        axes.legend(fontsize="small")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=110)
-    except OSError as error:
-        raise InputError(f"'{path}' cannot be written ({error.strerror}); choose another place") from None

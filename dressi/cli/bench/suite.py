@@ -231,7 +231,7 @@ class Unit:
     @property
     def command(self) -> str:
         """The command that measures it alone."""
-        given = {k: v for k, v in self.options.items() if v is not None and k != "peels"}
+        given = {k: v for k, v in self.options.items() if v is not None and k not in ("peels", "quick")}
         words = [f"--{key.replace('_', '-')} {value}" for key, value in given.items()]
         return " ".join(["dressi", "bench", self.case, *words])
 
@@ -247,6 +247,7 @@ def units_of(case: str, given: dict[str, Any], quick: bool = False) -> Iterator[
         "batches": given["batches"] or min(usual.batches, BATCHES),
         # Rivals that are not installed are a remark in the results.
         "peer": ",".join(RIVALS.get(case, ())) or None,
+        "quick": quick,
     }
     usual_values = {"mesh": usual.meshes, "size": usual.sizes, "texture_size": usual.textures, "profile": ()}
     axes = {name: _each(given[name], values) for name, values in usual_values.items()}

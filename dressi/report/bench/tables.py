@@ -117,7 +117,8 @@ def table3(bench: BenchFolder) -> Grid | None:
     mine = bench.of("table3")
     if not mine:
         return None
-    columns = [(p, d) for d in dict.fromkeys(one.device for one in mine) for p in (*PHASES, SHADED)]
+    phases = [phase for phase in (*PHASES, SHADED) if any(_phase(one) == phase for one in mine)]
+    columns = [(p, d) for d in dict.fromkeys(one.device for one in mine) for p in phases]
     find = _finder(mine, "ablation", "phase")
     rows = []
     for name, theirs in TABLE3.items():
