@@ -21,6 +21,7 @@ from ..surface.color import linear_to_srgb, srgb_to_linear
 from ..surface.screen import barycentric, corners
 from ..surface.texturing import barycentric_slopes, texture_uv, uv_level
 from .entry import Maker, render
+from .point import Shader
 
 TILES = 12
 """Most views drawn at once; more views are drawn in even batches by the same graph."""
@@ -34,13 +35,14 @@ def draw(
     make_engine: MakeEngine,
     samples: int = 1,
     light: LightSource | None = None,
+    shader: Shader | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Masks (N, H, W) in [0, 1], and linear colours (N, H, W, 3) on black, both float32: those of ``render``.
 
     samples: per pixel, at ``sample_offsets``; mask and colour are their means in linear light. A single
     sample lies at the centre of the pixel, so that masks of opaque surfaces are 0 or 1.  light: in the world,
     infinitely far from a single mesh.
-    None: unlit. Textures are read trilinearly, each sample for its part of the pixel. Raises InputError.
+    None: unlit.  shader: what colours points instead. Textures are read trilinearly, each sample for its part of the pixel. Raises InputError.
     """
     matrices = cameras.matrices
     if isinstance(shown, Mesh):
@@ -55,7 +57,7 @@ def draw(
     recipe = render(shown, matrices[:count], size=cameras.size, light=light, filter="trilinear").recipe
     assert isinstance(recipe.picture, Maker)
     parts = {name: value.leaf(name) for name, value in recipe.values.items()}
-    picture = replace(recipe.picture, apart=samples)(parts)
+    picture = replace(recipe.picture, apart=samples, shader=shader)(parts)
     masks = np.zeros((views, height, width), np.float32)
     colors = np.zeros((views, height, width, 3), np.float32)
     engine = make_engine()

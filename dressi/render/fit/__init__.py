@@ -20,6 +20,7 @@ from .data.dataset import (
     photo_dataset,
     planned_dataset,
 )
+from .data.directional import DirectionalColour
 from .disk import Checkpoint, check_folder, locked
 from .graphs.term import FitRound
 from .job import FitJob
@@ -30,8 +31,8 @@ from .poses import FoundPose, find_pose
 from .report import FILES, keep_mesh, write_results
 
 __all__ = [
-    "FILES", "TARGET_SAMPLES", "Checkpoint", "Dataset", "Engine", "FitJob", "FitOptions", "FitResult",
-    "FitRound", "FoundPose", "MakeEngine", "MaterialFit", "MaterialOptions", "MaterialResult", "Observations",
-    "Progress", "check_folder", "draw", "find_pose", "keep_mesh", "locked", "mesh_dataset", "photo_dataset",
-    "planned_dataset", "shape_rounds", "write_results",
+    "FILES", "TARGET_SAMPLES", "Checkpoint", "Dataset", "DirectionalColour", "Engine", "FitJob",
+    "FitOptions", "FitResult", "FitRound", "FoundPose", "MakeEngine", "MaterialFit", "MaterialOptions",
+    "MaterialResult", "Observations", "Progress", "check_folder", "draw", "find_pose", "keep_mesh",
+    "locked", "mesh_dataset", "photo_dataset", "planned_dataset", "shape_rounds", "write_results",
 ]  # fmt: skip

@@ -22,6 +22,7 @@ from ..forms.soft_target import check_reach, marked
 from ..io import save_png
 from ..mesh import Mesh
 from .data.dataset import Dataset, FitResult, Parts, Progress, Quality, Timing
+from .data.directional import DirectionalColour
 from .data.learned import learned, round_size
 from .data.textures import with_charts
 from .disk import Checkpoint, Keeper, locked, task_key
@@ -35,7 +36,7 @@ from .phases.materials import MaterialFit, Recovery
 from .phases.remeshed import healed, opened, refined, unfolded, unfolded_from
 from .phases.shape import ShapeRound
 from .phases.texture import OF_PHOTOGRAPHS, PARTS, SMOOTHNESS, TextureRound
-from .start.choice import fits, start_anew, start_mesh
+from .start.choice import MANY_VIEWS, fits, start_anew, start_mesh
 
 
 class FitJob:
@@ -166,6 +167,7 @@ class FitJob:
             factors=self.factors,
             loss=options.loss,
             parts=1.0 if exact else PARTS,
+            directional=self.directional,
         )
 
     @property
@@ -176,6 +178,13 @@ class FitJob:
             options.follows_colours if self.cameras is None else options.ends_by_colours
         )
         return options.joint and not options.lit and follows
+
+    @property
+    def directional(self) -> bool:
+        """Whether colours change with the direction of the view."""
+        if self.options.directional is None:
+            return self.recovery is None and not self.dataset.exact and len(self.learned.masks) >= MANY_VIEWS
+        return self.options.directional
 
     @property
     def texture_steps(self) -> int:
@@ -285,12 +294,27 @@ class FitJob:
             gains = found.values.get("gains")
             # A single view is learned from twice.
             gains = None if gains is None else gains[: len(self.dataset.train.masks)]
-            return {"mesh": mesh, "cameras": cameras, "gains": gains}
+            return {
+                "mesh": mesh,
+                "cameras": cameras,
+                "gains": gains,
+                "directional": self._directional(found, mesh),
+            }
         recovery = self.recovery
         cameras = None if found.cameras is None else in_world(self.dataset, found.cameras)[0]
         mesh = replace(recovery.mesh(found), name=self.start.name)
         lit = {"light": recovery.lit_by(found), "exposures": recovery.exposures(found)}
         return {"mesh": mesh, "cameras": cameras, **lit}
+
+    def _directional(self, found: Found, mesh: Mesh) -> DirectionalColour | None:
+        """Of a mesh in the world, whose directions turn with learned cameras."""
+        if "directional" not in found.values:
+            return None
+        mean, *slopes = found.values["directional"]
+        colour = DirectionalColour(mesh.positions, mean, np.stack(slopes))
+        if found.cameras is None:
+            return colour
+        return colour.turned(mesh.positions, in_world(self.dataset, found.cameras)[1].rotation)
 
     def placed(self, found: Found) -> tuple[Mesh, Cameras | None]:
         """Mesh and learned cameras (None where they stay), found by shape and texture, in the world."""

@@ -62,6 +62,8 @@ CONFIDENCE = "confidence.glb"
 CONFIDENCE_SHEET = "confidence.png"
 """The same from six sides: the mesh, views that show a point, how alike they are, and both together."""
 SIDE = (256, 256)
+DIRECTIONAL = "directional.npz"
+"""What colours change by with the direction of the view (``DirectionalColour``)."""
 STAGES = "stages.json"
 """What the Stages of each round take, where that was measured."""
 FILES = ("result.glb", "loss.csv", "quality.csv", "views.png", "turntable.gif", "report.json")
@@ -122,12 +124,13 @@ def write_results(
     views, other, held_out = dataset.train, dataset.held_out, None
     # One graph draws all of them.
     cameras = Cameras([*views.cameras, *(() if other is None else other.cameras)])
-    mesh, sure = result.mesh, None
+    mesh, own, sure = result.mesh, result.directional, None
+    shader = None if own is None else own.shader(mesh)
     if not dataset.exact:
-        _, drawn = draw(mesh, views.cameras, make_engine, light=result.light)
+        _, drawn = draw(mesh, views.cameras, make_engine, light=result.light, shader=shader)
         sure = confidence(mesh, views, exposed(drawn, result.exposures, result.gains), make_engine)
         mesh = seamless(mesh, sure.sure, make_engine)
-    masks, colors = draw(mesh, cameras, make_engine, views.samples, result.light)
+    masks, colors = draw(mesh, cameras, make_engine, views.samples, result.light, shader)
     count = len(views.cameras)
     train = score(views, masks[:count], colors[:count], result.exposures, result.gains)
     if other is not None:
@@ -180,12 +183,11 @@ def write_results(
         report["advice"] = [one._asdict() for one in worth]
     report["parts"] = {**Parts.of(dataset).as_dict(), "result": result.mesh.component_count()}
     report["surface"] = surface_score(result, dataset)
-    more = (held_out is not None, HELD_OUT), (bool(stages), STAGES), (not dataset.exact, CONFIDENCE)
-    files = (
-        *files,
-        *(name for there, name in more if there),
-        *(() if dataset.exact else (CONFIDENCE_SHEET,)),
-    )
+    more = (
+        (held_out is not None, HELD_OUT), (bool(stages), STAGES), (not dataset.exact, CONFIDENCE),
+        (not dataset.exact, CONFIDENCE_SHEET), (own is not None, DIRECTIONAL),
+    )  # fmt: skip
+    files = (*files, *(name for there, name in more if there))
     outline = hull_score(dataset) if baseline else None
     if outline is not None:
         report["hull"] = {"heldout": {"iou": outline}}
@@ -200,6 +202,8 @@ def write_results(
             }
             save_glb(new / CONFIDENCE, shown_confidence(mesh, sure.sure))
             save_png(new / CONFIDENCE_SHEET, confidence_sheet(mesh, sure, dataset.up, make_engine))
+        if own is not None:
+            own.save(new / DIRECTIONAL)
         write_losses(new / "loss.csv", result.losses)
         write_quality(new / "quality.csv", result.quality)
         save_png(new / "views.png", drawing.compare(dataset.train.colors[shown], train.colors[shown]))

@@ -17,7 +17,18 @@ from tiny_fits import unit_scene
 from dressi import FLOAT, VEC3, DressiAD, InputError, PlanOptions, Variable, optim
 from dressi.ad.graph.evaluation import evaluate
 from dressi.config import shader_text
-from dressi.render import Camera, Cameras, DirectionalLight, Material, Mesh, Node, Scene, iou, load_mesh
+from dressi.render import (
+    Camera,
+    Cameras,
+    DirectionalLight,
+    Material,
+    Mesh,
+    Node,
+    Scene,
+    exp_se3,
+    iou,
+    load_mesh,
+)
 from dressi.render.cameras.views import held_out_ring, ring
 from dressi.render.drawing.draw import compare
 from dressi.render.fit import FILES, FitJob, FitOptions, FitRound, check_folder, draw, shape_rounds
@@ -31,6 +42,7 @@ from dressi.render.fit.data.dataset import (
     planned_dataset,
     regions,
 )
+from dressi.render.fit.data.directional import DirectionalColour, bands, mean_directions
 from dressi.render.fit.data.learned import ROUNDS, Learned, ViewBatches, round_size
 from dressi.render.fit.graphs.round import Found, start
 from dressi.render.fit.phases.shape import ShapeRound
@@ -398,6 +410,48 @@ def test_exposures_are_found(make_engine):
     how = {"steps": 80, "texture_size": 16, "smoothness": 0.0, "exposure": True}
     found = textured(scene, target, colors, make_engine, **how).values["gains"]
     assert_allclose(found, gains / np.exp(np.log(gains).mean(0)), atol=0.08)
+
+
+def test_colours_by_direction_are_found(make_engine):
+    """Of a surface whose light falls from one side of each point to the other, with half of that on the next
+    views, which nothing was learned from."""
+    target = pear(16, 12, 32)
+    scene = mesh_dataset(target, 8, SIZE, make_engine, 1)
+    unit_mesh, cameras = scene.to_unit(target), scene.train.cameras
+    slopes = np.zeros((8, len(target.positions), 3))
+    slopes[[0, 2, 3]] = [[[0.3, 0.1, -0.1]], [[0.0, 0.2, 0.1]], [[0.1, 0.1, 0.1]]]
+    mean = mean_directions(unit_mesh, (cameras.centers - scene.center) / scene.radius)
+    true, others = DirectionalColour(target.positions, mean, slopes), scene.held_out.cameras
+    colors, wanted = (
+        draw(target, some, make_engine, shader=true.shader(target))[1] for some in (cameras, others)
+    )
+    error = []
+    for directional in (False, True):
+        how = {"steps": 120, "texture_size": 32, "batch": 4, "directional": directional}
+        found = textured(scene, target, colors, make_engine, **how)
+        shader = None
+        if directional:
+            mean, *slopes = found.values["directional"]
+            shader = DirectionalColour(target.positions, mean, np.stack(slopes)).shader(target)
+        shown = draw(replace(target, texture=found.mesh.texture), others, make_engine, shader=shader)[1]
+        error.append(np.square(shown - wanted).mean())
+    assert error[1] < 0.5 * error[0]
+
+
+def test_colours_by_direction_turn_with_the_mesh(tmp_path):
+    rng = np.random.default_rng(0)
+    mean, to_eye = rng.standard_normal((2, 5, 3))
+    given = DirectionalColour(rng.standard_normal((5, 3)), mean, rng.standard_normal((8, 5, 3)))
+    turn = exp_se3([0.4, -0.7, 0.2], [0.0, 0.0, 0.0])[:3, :3]
+    given.turned(given.positions @ turn.T, turn).save(tmp_path / "turned.npz")
+    turned = DirectionalColour.load(tmp_path / "turned.npz")
+
+    def light(colour: DirectionalColour, directions: np.ndarray) -> np.ndarray:
+        return np.einsum("kv,kvc->vc", np.stack(bands(*(directions - colour.mean).T)), colour.slopes)
+
+    assert_allclose(light(turned, to_eye @ turn.T), light(given, to_eye), atol=1e-4)
+    with pytest.raises(InputError, match="holds no colours by direction"):
+        DirectionalColour.load(tmp_path / "none.npz")
 
 
 def test_exposures_are_expected_between_pictures():

@@ -22,6 +22,7 @@ from ...mesh.primitives import octasphere
 from ...objectives.hull import estimate_bounds, labelled, sphere_of
 from ...scene.scene import Scene
 from ...shading.lights import LightSource
+from .directional import DirectionalColour
 from .textures import fringe
 
 SMALLEST, LARGEST = 1e-6, 1e12
@@ -292,6 +293,8 @@ class FitResult(Figures):
     material."""
     gains: np.ndarray | None = None
     """(N, 3) factors of the sRGB codes of the training views, with the texture; None without exposures."""
+    directional: DirectionalColour | None = None
+    """What is added to the texture by the direction of the view; None where that was not asked for."""
     steered: list[tuple[int, str, float]] = field(default_factory=list)
     """Steps of the fit so far, name and value of every factor that a person changed meanwhile (``Controls``).
     Such a fit is not found again from its options alone."""

@@ -165,6 +165,12 @@ class FitOptions:
         " photographs.",
         TEXTURE,
     )
+    directional: bool | None = option(
+        None,
+        "Find how colours change with the direction from which they are seen along with the texture, which then is"
+        " what is seen from the mean direction. Default: for eight photographs or more, without --optimize.",
+        TEXTURE,
+    )
     joint: bool = option(
         True,
         "Whether the texture round moves vertices too, by what texels show, with mip levels as constants; not"

@@ -43,6 +43,7 @@ from ...io.images import resize
 from ...mesh import Mesh
 from ...mesh.material import Material
 from ...objectives.losses import l2
+from ...objectives.regularizers import adjacency
 from ...shading.lights import LightSource, PointLight
 from ...surface.color import decoded, encoded, linear_to_srgb, srgb_to_linear
 from ...surface.projection import to_clip
@@ -265,7 +266,11 @@ class MaterialFit(Round):
         self.stops = Variable(FLOAT, (1, 1), count, name="exposure", data=start.reshape(count, 1, 1))
         if "exposure" in options.optimize:
             lit = lit * F.exp2(pick(self.stops))
-        bend = bending(mesh, parts["position"], options.steps, factors) if moves else None
+        bend = (
+            bending(adjacency(mesh.faces, len(mesh.positions)), parts["position"], options.steps, factors)
+            if moves
+            else None
+        )
         paces = self._paces({} if bend is None else bend.optimizers, factors)
         terms = [*self._comparison(views, drawn, lit, pick), *([] if bend is None else [bend])]
         for part, value in self.maps.values.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ import numpy as np
 from ....ad import functional as F
 from ....ad import optim
 from ....ad.graph import Variable
-from ....ad.graph.types import FLOAT, IVEC3, VEC3, list_image
+from ....ad.graph.evaluation import evaluate
+from ....ad.graph.types import FLOAT, IVEC3, VEC3, list_image, list_values
+from ....ad.transform.gradient import total
 from ...cameras.pose import matrices_leaf
 from ...core.engine import Engine
 from ...core.lists import list_leaf
@@ -19,11 +22,12 @@ from ...forms.hard_soft_ras import draw_form
 from ...forms.pairs import FOLDING
 from ...mesh import Mesh
 from ...objectives.losses import l2
-from ...objectives.regularizers import adjacency, laplacian_loss
+from ...objectives.regularizers import Adjacency, adjacency, laplacian_loss
 from ...surface.color import decoded, encoded, linear_to_srgb, srgb_to_linear
-from ...surface.projection import to_clip
-from ...surface.screen import DrawnMesh
+from ...surface.projection import eye_of, to_clip
+from ...surface.screen import DrawnMesh, Surface
 from ...surface.texturing import texture_colour
+from ..data.directional import added, mean_directions
 from ..data.learned import ViewBatches
 from ..data.textures import LOSSES, Pyramid, charted, dilated, rim_weights
 from ..graphs.round import Comparison, Found, Round, Subject
@@ -57,6 +61,11 @@ where parts are thin."""
 EXPOSING = (0.03, 0.003)
 """Learning rate of the exposures at their first and last step: photographs differ by a half, and each is in a
 part of the steps."""
+SLOPE_PACE = (0.01, 0.0005)
+"""Learning rate of slopes at their first and last step."""
+EVEN, SMALL = 0.2, 6e-4
+"""Weights of the squared Laplacian of slopes and of their squares, in the mean over the vertices. Pictures show
+most points from few directions, and each exposure is a constant of all slopes."""
 LIKENESS = 1e-4
 """Weight of the mean squared logarithm of the exposures, which fixes the scale between texture and
 exposures."""
@@ -79,7 +88,8 @@ class TextureRound(Round):
     outlines, but change neither texture nor exposures; None where masks are exact.  known: (N, H, W), valid
     pixels of the masks. rest: (V, 3), the shape whose details the Laplacian preserves; without it the
     Laplacian smooths.  factors: what a person may change meanwhile.  parts: of the area of a pixel, over one
-    of which the texture is filtered.
+    of which the texture is filtered.  directional: whether colours change with the direction of the view
+    (``DirectionalColour``).
     """
 
     name = "texture"
@@ -105,6 +115,7 @@ class TextureRound(Round):
         fringe: float | None = None,
         known: np.ndarray | None = None,
         parts: float = 1.0,
+        directional: bool = False,
     ):
         height, width = masks.shape[1:]
         size, views = (width, height), len(masks)
@@ -121,7 +132,8 @@ class TextureRound(Round):
         mask = pick(Variable(FLOAT, size, views, name="mask", data=masks))
         gain = Variable(VEC3, (1, 1), views, name="exposure", data=np.zeros((views, 1, 1, 3)))
         faces = list_leaf("faces", IVEC3, mesh.faces)
-        clip = to_clip(self.position, pick(matrices_leaf(matrices)))
+        projections = matrices_leaf(matrices)
+        clip = to_clip(self.position, pick(projections))
         drawn = draw_form(FOLDING if shape else HARD, clip, faces, size, len(mesh.faces))
         surface = drawn.surfaces[0]
         uv = surface_uv(mesh, clip, faces, surface.face, size)
@@ -130,6 +142,11 @@ class TextureRound(Round):
             side = texture_size, texture_size
             how["level"] = F.stop_gradient(surface_level(mesh, clip, faces, surface.face, size, side, parts))
         color = texture_colour(decoded(self.pyramid.texture), uv, surface.face, **how)
+        neighbours, self.slopes = adjacency(mesh.faces, len(mesh.positions)), None
+        if directional:
+            eyes = eye_of(projections)
+            self.slopes = Slopes(mesh, neighbours, eyes, steps)
+            color = color + self.slopes.added(surface, self.position, pick(eyes))
         scale = masks.size / max(float(masks.sum()), 1.0)
         weight, sure, told = None if shape else mask * drawn.hard, None, None
         if shape and fringe is not None:
@@ -154,9 +171,11 @@ class TextureRound(Round):
         if exposure:
             pace = optim.adam(optim.cosine(*EXPOSING, steps), BETAS)
             terms.append(Term(F.mean(F.dot(gain, gain)) * (LIKENESS / 3), optimizers={gain: pace}))
+        if self.slopes is not None:
+            terms.append(self.slopes.term)
         self._unfolds = shape and rest is None
         if shape:
-            bend = bending(mesh, self.position, steps, factors, rest)
+            bend = bending(neighbours, self.position, steps, factors, rest)
             terms += [Term(l2(drawn.silhouette, mask, sure) * scale), bend]
         super().__init__(mesh, steps, terms, {}, counter, {"texture": self.pyramid.texture})
         self._shown = drawn.silhouette, mask, color, target
@@ -192,6 +211,8 @@ class TextureRound(Round):
         """The mesh with its texture and, with ``exposure``, the ``gains``."""
         state = engine.state()
         values = {"gains": self.gains(state)} if "exposure" in state else {}
+        if self.slopes is not None:
+            values["directional"] = self.slopes.found(state)
         return Found(self.result(state, engine.recv("texture")), values=values)
 
     def result(self, state: dict[str, np.ndarray], texture: np.ndarray) -> Mesh:
@@ -204,13 +225,42 @@ class TextureRound(Round):
         return mesh
 
 
+class Slopes:
+    """The slopes of the vertices of a mesh as parameters of a round of ``steps`` steps.
+
+    eyes: VEC3 1x1, N tiles: the places of the cameras, in units of the mesh.
+    """
+
+    def __init__(self, mesh: Mesh, neighbours: Adjacency, eyes: Variable, steps: int):
+        self.towards = mean_directions(mesh, evaluate([eyes])[0].reshape(-1, 3))
+        self._mean = list_leaf("mean direction", VEC3, self.towards)
+        self.leaves = [list_leaf(f"slope {k}", VEC3, np.zeros((len(self.towards), 3))) for k in range(8)]
+        pace = optim.chain(smoothed(neighbours), optim.adam(optim.cosine(*SLOPE_PACE, steps), BETAS))
+        parts = [
+            laplacian_loss(leaf, neighbours) * EVEN + F.mean(F.dot(leaf, leaf)) * SMALL
+            for leaf in self.leaves
+        ]
+        self.term = Term(total(parts), optimizers=dict.fromkeys(self.leaves, pace))
+
+    def added(self, surface: Surface, position: Variable, eyes: Variable) -> Variable:
+        """VEC3: what is added at each pixel of a surface. position: VEC3 list; eyes: VEC3 1x1, one a view."""
+        to_eye = F.stop_gradient(F.normalize(eyes - surface.interpolate(position)))
+        surface = replace(surface, weights=F.stop_gradient(surface.weights))
+        return added(surface, to_eye, self._mean, self.leaves)
+
+    def found(self, state: dict[str, np.ndarray]) -> np.ndarray:
+        """(9, V, 3): mean and slopes of a state of the engine."""
+        count = len(self.towards)
+        slopes = (list_values(state[f"slope {k}"], count)[0] for k in range(8))
+        return np.stack([self.towards, *slopes])
+
+
 def bending(
-    mesh: Mesh, position: Variable, steps: int, factors: Factors, rest: np.ndarray | None = None
+    neighbours: Adjacency, position: Variable, steps: int, factors: Factors, rest: np.ndarray | None = None
 ) -> Term:
     """The Laplacian of vertices that move while a texture or maps are optimised, and their optimizer."""
-    neighbours = adjacency(mesh.faces, len(mesh.positions))
     still = position if rest is None else position - list_leaf("rest", VEC3, rest)
-    bend = laplacian_loss(still, neighbours) * (BEND * len(mesh.positions) ** 2)
+    bend = laplacian_loss(still, neighbours) * (BEND * neighbours.count**2)
     pace = optim.adam(optim.cosine(PACE[0] * factors.rate, PACE[1] * factors.rate, steps), BETAS)
     return Term(bend, optimizers={position: optim.chain(smoothed(neighbours), pace)})
 

@@ -1,0 +1,108 @@
+"""Colours that change with the direction from which they are seen: gloss, shading by lamps at the camera, and
+rims."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.spatial import KDTree
+
+from ....ad import functional as F
+from ....ad.graph import Variable
+from ....ad.graph.types import VEC3
+from ....ad.transform.gradient import total
+from ....errors import InputError
+from ...core.lists import list_leaf
+from ...drawing.point import Shader, SurfacePoint
+from ...mesh import Mesh
+from ...mesh.rows import unit
+from ...surface.screen import Surface
+
+
+@dataclass(frozen=True, eq=False)
+class DirectionalColour:
+    """Linear light that points add to their texture towards an eye: ``bands(direction - mean) . slopes``.
+
+    These are the harmonics of degrees one and two of each vertex (Ramamoorthi and Hanrahan 2001, equation 3),
+    about the mean direction of its pictures, where the texture is what is seen. Interpolated over faces; sums
+    below 0 are black.
+
+    positions: (V, 3) of the vertices.  mean: (V, 3), the mean of the unit directions to the eyes that see
+    them.  slopes: (8, V, 3), the factor of each of the ``bands``, linear light.
+
+    >>> ball = primitives.icosphere(1)
+    >>> none = DirectionalColour(ball.positions, ball.positions, np.zeros((8, 42, 3)))
+    >>> picture = render(ball, size=(32, 32), shader=none.shader(ball))
+    """
+
+    positions: np.ndarray
+    mean: np.ndarray
+    slopes: np.ndarray
+
+    def shader(self, mesh: Mesh) -> Shader:
+        """For ``render`` of a mesh of that surface: each vertex has the slopes of the nearest one here."""
+        near = KDTree(self.positions).query(mesh.positions)[1]
+        mean = list_leaf("mean direction", VEC3, self.mean[near])
+        slopes = [list_leaf(f"slope {k}", VEC3, part[near]) for k, part in enumerate(self.slopes)]
+
+        def shade(point: SurfacePoint) -> Variable:
+            return F.maximum(point.albedo + added(point.surface, point.to_eye, mean, slopes), 0.0)
+
+        return shade
+
+    def turned(self, positions: np.ndarray, rotation: np.ndarray) -> DirectionalColour:
+        """After a motion that brings the vertices to ``positions`` and turns directions by a (3, 3)."""
+        # Bands of turned directions are sums of the others: what some directions say.
+        some = np.random.default_rng(0).standard_normal((3, 32))
+        mixed = np.linalg.lstsq(np.stack(bands(*(rotation @ some)), 1), np.stack(bands(*some), 1), rcond=None)
+        slopes = np.einsum("jk,kvc->jvc", mixed[0], self.slopes)
+        return replace(self, positions=positions, mean=self.mean @ rotation.T, slopes=slopes)
+
+    def save(self, path: Path) -> None:
+        """A ``.npz`` file of the three arrays, in single precision."""
+        np.savez_compressed(path, **{name: part.astype(np.float32) for name, part in vars(self).items()})
+
+    @classmethod
+    def load(cls, path: Path) -> DirectionalColour:
+        """From a file of ``save``. Raises InputError."""
+        try:
+            with np.load(path) as file:
+                return cls(*(file[name].astype(np.float64) for name in ("positions", "mean", "slopes")))
+        except (OSError, KeyError, ValueError) as error:
+            raise InputError(
+                f"'{path}' holds no colours by direction ({error}); give the file that a fit wrote"
+            ) from None
+
+
+def added(surface: Surface, to_eye: Variable, mean: Variable, slopes: Sequence[Variable]) -> Variable:
+    """VEC3: what ``DirectionalColour`` adds at each pixel of a surface. to_eye: VEC3, unit; mean, slopes:
+    VEC3 lists. Differentiable in all of them and the positions."""
+    away = to_eye - surface.interpolate(mean)
+    shares = bands(*(F.component(away, k) for k in range(3)))
+    return total([surface.interpolate(slope) * share for slope, share in zip(slopes, shares, strict=True)])
+
+
+def bands(x: Any, y: Any, z: Any) -> tuple[Any, ...]:
+    """The eight harmonics of degrees one and two of vectors, as polynomials. Differentiable.
+
+    >>> bands(1.0, 0.0, 0.0)
+    (1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, -1.0)
+    """
+    return x, y, z, x * y, y * z, z * x, x * x - y * y, 2 * z * z - x * x - y * y
+
+
+def mean_directions(mesh: Mesh, eyes: np.ndarray) -> np.ndarray:
+    """(V, 3): of the vertices, the mean of the unit directions to those eyes (N, 3) that they face, each by
+    the cosine at which it sees them; the normal where none does."""
+    normals = mesh.vertex_normals()
+    total, weight = 1e-3 * normals, np.full((len(normals), 1), 1e-3)
+    for eye in eyes:
+        direction = unit(eye - mesh.positions)
+        cosine = np.maximum((direction * normals).sum(1, keepdims=True), 0.0)
+        total += cosine * direction
+        weight += cosine
+    return total / weight
