@@ -131,10 +131,12 @@ class LeastSquares(ABC):
         state: State,
         record: Updates,
         constraints: Constraints | None = None,
+        given: Sequence[Variable] = (),
     ) -> Procedure:
         """The parts of a nonlinear step. moving: the parameters that are not frozen. record: further updates
-        of the first part; they may read the state's ``cost``, which is that of the step before."""
-        solve = Solve(self, energy, parameters, moving, state, constraints or Constraints(parameters))
+        of the first part; they may read the state's ``cost``, which is that of the step before. given: J^T r,
+        if others know it better."""
+        solve = Solve(self, energy, parameters, moving, state, constraints or Constraints(parameters), given)
         return Procedure((*solve.parts(record), *self.ends(solve)), restart=(solve.running,))
 
     def begins(self, solve: Solve) -> Updates:
@@ -160,6 +162,7 @@ class Solve:
     moved_parameters: Sequence[Variable]
     state: State
     constraints: Constraints
+    given: Sequence[Variable] = ()  # J^T r, one leaf for each unknown
     moving: list[Variable] = field(init=False)  # the unknowns: parameters, or their increments on manifolds
     names: list[str] = field(init=False)
     kept: list[str] = field(default_factory=list, init=False)  # state leaves that the preconditioner uses
@@ -252,6 +255,7 @@ class Solve:
     def begin(self, diagonal: Sequence[Variable], gradient: Sequence[Variable], cost: Variable) -> Updates:
         """Updates that set up the preconditioner over a diagonal of J^T J, and begin the linear solve."""
         bare = self._normal(diagonal, {})
+        cost = cost * 0.0 if self.given else cost  # what is given has no rounding errors of the residuals
         values = bare.preconditioner.setup(bare.apply, bare.whole, self.names, self.products)
         self.kept = list(values)
         start = self.cg.start(replace(bare, values=values), gradient, self.running, cost)
@@ -271,7 +275,7 @@ class Solve:
         tried = [r for r in j.residuals if self.numbers <= direct.FEW and (self.columns or rasters([r]))]
         squares, rest = diagonal([r for r in j.residuals if r not in tried], self.moving)
         rest = [*tried, *rest]
-        gradient = j.reverse(j.residuals)
+        gradient = self.given or j.reverse(j.residuals)
         first: Updates = [
             *zip(cg.diagonal, squares, strict=True),
             *zip(cg.gradient, gradient, strict=True),

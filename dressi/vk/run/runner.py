@@ -16,7 +16,8 @@ from ...ad.least_squares.linear.conjugate_gradient import OUTCOME
 from ...ad.least_squares.linear.diagonal import diagonal
 from ...ad.least_squares.linear.vectors import Jacobian
 from ...ad.least_squares.objective import HISTORY, Objective
-from ...ad.least_squares.solver import REASONS, RUNNING, STOPPED
+from ...ad.least_squares.refinement import Refinement
+from ...ad.least_squares.solver import REASONS, RUNNING, STOPPED, LeastSquares
 from ...ad.ops.pixel.compare import Select
 from ...ad.transform.simplify import verify
 from ...config import config
@@ -135,6 +136,31 @@ class Runner:
             return np.concatenate([r.result().ravel() for r in self._evaluations.read(wanted.columns)])
 
         return wanted.of(chosen or moving, column, lambda v: self._evaluations.read([v])[0].result())
+
+    def refine(self, steps: int, tolerance: float) -> list[np.ndarray]:
+        """As ``DressiAD.refine``."""
+        objective, workspace, solver = self._objective, self._workspace, self._objective.optimizer
+        if objective.energy is None or not isinstance(solver, LeastSquares):
+            raise GraphError("refine takes residuals and a solver of least squares, such as GaussNewton()")
+        moving = [p for p in objective.parameters if p not in objective.frozen]
+        wanted = Refinement(objective.energy, solver, moving, objective.constraints)
+        workspace.hold([*wanted.state.values(), *wanted.given])
+        built = Steps(wanted.procedure, workspace, self._make)
+
+        def read(leaves: Sequence[Variable]) -> list[np.ndarray]:
+            return [r.result() for r in self._evaluations.read(leaves)]
+
+        def solved(values: Mapping[Variable, np.ndarray]) -> list[np.ndarray]:
+            workspace.send_many(values)
+            built.run(1)
+            return read(wanted.changes)
+
+        try:
+            found = wanted.of(steps, tolerance, lambda v: read([v])[0], solved)
+        finally:
+            built.close()
+        workspace.send_many(dict(zip(moving, found, strict=True)))
+        return found
 
     def wait(self) -> None:
         """Wait until all steps are done."""

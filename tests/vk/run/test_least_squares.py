@@ -653,3 +653,40 @@ def test_all_unknowns_frozen(device):
 def test_options_out_of_range(make):
     with pytest.raises(GraphError):
         make()
+
+
+@pytest.mark.every_driver
+@pytest.mark.parametrize("solver", [GaussNewton(), LevenbergMarquardt(preconditioner=None)], ids=repr)
+def test_refined_unknowns_are_those_of_a_solver_in_64_bits(device, solver):
+    rng = np.random.default_rng(3)
+    at, seen, tail = rng.uniform(0, 3, 40), rng.normal(size=40), rng.normal(size=40)
+    x, data = Variable.of(0.1 * rng.normal(size=40), name="x"), Variable.of(seen)
+    first, second = (Variable.of(np.arange(39) + k) for k in (0, 1))
+    data_term = F.sin(x) + 0.3 * F.square(x) - data
+    residuals = [data_term, Variable.of(at[:39]) * (F.lookup(x, second) - F.lookup(x, first))]
+    with optimising(device, residuals, solver, [x]) as ad:
+        ad.send(data, 0.3 * tail)
+        ad.step(30)
+        near = ad.recv(x)
+        (found,) = ad.refine(200)
+        assert_array_equal(ad.recv(x), found.ravel().astype(np.float32))
+    exact, sent = found.ravel().copy(), (0.3 * tail).astype(np.float32).astype(float)
+    across = at[:39, None] * (np.eye(40)[1:] - np.eye(40)[:-1])
+    for _ in range(100):
+        r = np.concatenate([np.sin(exact) + 0.3 * exact**2 - sent, across @ exact])
+        jacobian = np.concatenate([np.diag(np.cos(exact) + 0.6 * exact), across])
+        exact = exact - np.linalg.lstsq(jacobian, r)[0]
+    assert_allclose(found.ravel(), exact, rtol=0, atol=1e-12)
+    assert abs(near - exact).max() > 1e-9  # 32 bits alone do not reach it
+
+
+def test_refine_refuses_what_has_no_gradient_on_the_host_or_no_plain_step(device):
+    x = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0], name="x")
+    with DressiAD(device) as ad:
+        ad.set_loss([x - 2.0])
+        ad.set_optimizer(GaussNewton(), [x], bounds={x: (0.0, 1.0)})
+        with pytest.raises(GraphError, match="without bounds, fixed entries and manifolds; freeze"):
+            ad.refine()
+        ad.set_optimizer(adam(0.1), [x])
+        with pytest.raises(GraphError, match="a solver of least squares, such as GaussNewton"):
+            ad.refine()
