@@ -116,7 +116,7 @@ def main() -> None:
     texels = 256 if args.quick else 512 if args.backward else 1024
     clock = time.perf_counter()
     head = fitted(texels)
-    strands, casters = hair(head, args.strands, args.every or (4 if args.quick else 1))
+    strands, casters, head = hair(head, args.strands, args.every or (4 if args.quick else 1))
     result: dict[str, Any] = {
         "size": size,
         "strands": strands.strands,

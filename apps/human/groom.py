@@ -1,10 +1,11 @@
 """Hair, brows and lashes of figure 15: strands of a file, laid along the head."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from head import Head, normals_of, unit
+from head import Head, normals_of
+from scan import unit
 from scipy.spatial import KDTree
 
 from dressi.render import Mesh, StrandGeometry, load_strands
@@ -12,22 +13,13 @@ from dressi.render.io.files import data_file
 
 RADIUS = 0.009
 """Centimetres, of all strands: thicker than hair, of which there are ten times as many."""
-HAIRLINE = (
-    (0, 27),
-    (25, 29),
-    (42, 28),
-    (54, 18),
-    (66, 2),
-    (78, -4),
-    (95, -8),
-    (108, -12),
-    (122, -34),
-    (180, -44),
-)
+HAIRLINE = ((0, 22), (25, 25), (40, 24), (52, 13), (64, -2), (74, -14), (84, -18), (95, -10), (108, -14), (122, -34), (180, -44))  # fmt: skip
 """Degrees: turns around the skull from the front, and the elevations from its centre where hair begins."""
-CROWN, SIDE = 6.0, 2.0
+CROWN, SIDE = 5.0, 2.0
 """Centimetres: lengths of hair on the top of the head and at its border."""
 CLUMPS = 350
+ROOTS, DENSE = (0.46, 0.37, 0.33), 14.0
+"""The colour of a scalp with roots of hair, relative to bare skin, and strands a square centimetre that give two thirds of it."""
 BROWS, LASHES = 420, (130, 70)
 """Strands of a brow, and of the upper and lower lashes of an eye."""
 
@@ -120,7 +112,7 @@ def scalp(head: Head, library: Library, count: int, rng: np.random.Generator) ->
         turns, border = np.transpose(HAIRLINE)
         return up, up - np.interp(turn, turns, border)
 
-    roots, n = sampled(mesh, np.clip(elevation(p)[1] / 8, 0, 1), count, rng)
+    roots, n = sampled(mesh, np.clip(elevation(p)[1] / 6, 0, 1), count, rng)
     up, above = elevation(roots)
     top = np.clip((up - 15) / 35, 0, 1)
     # Hair is shorter at its border.
@@ -131,7 +123,7 @@ def scalp(head: Head, library: Library, count: int, rng: np.random.Generator) ->
     flow = top[:, None] * (0.0, 0.0, -1.0) + (1 - top)[:, None] * (0.0, -1.0, -0.25)
     flow = flow + rng.normal(0, 0.25, (CLUMPS, 3))[clump] + rng.normal(0, 0.06, (count, 3))
     flow = unit(flow - n * (flow * n).sum(1, keepdims=True))
-    paths = strands_of(roots, n, flow, lengths, (0.8 - 0.5 * top, 0.97), library.bends.shape[1])
+    paths = strands_of(roots, n, flow, lengths, (0.8 - 0.3 * top, 0.97), library.bends.shape[1])
     # Tips meet those of their clump.
     part = np.linspace(0, 1, paths.shape[1])[:, None] ** 1.5 * 0.35
     own = paths - paths[:, :1]
@@ -200,21 +192,37 @@ def lashes(head: Head, every: int, points: int, rng: np.random.Generator) -> np.
     return np.concatenate(found)
 
 
-def hair(head: Head, count: int, every: int = 1, points: int = 16) -> tuple[StrandGeometry, StrandGeometry]:
-    """All strands, thinner at their tips, and those that cast shadows: all but the lashes, whose shadows the lamps of a studio blur to
-    nothing. Of the hair of the scalp there are ``count`` over ``every``, as much wider."""
+def rooted(head: Head, roots: np.ndarray, share: np.ndarray) -> Head:
+    """The head with the colour of a scalp, or of skin below brows, where strands leave it. share: how many strands each one stands
+    for, of as many as there would be."""
+    assert head.mesh.texture is not None
+    distance, nearest = KDTree(roots).query(head.points.reshape(-1, 3), k=8)
+    dense = share[nearest].sum(1) / (np.pi * np.square(distance[:, -1]) + 1e-6)
+    covered = (1 - np.exp(-dense / DENSE)).reshape(*head.points.shape[:2], 1)
+    texture = head.mesh.texture * (1 - covered * (1 - np.array(ROOTS)))
+    return replace(head, mesh=replace(head.mesh, texture=texture))
+
+
+def hair(
+    head: Head, count: int, every: int = 1, points: int = 16
+) -> tuple[StrandGeometry, StrandGeometry, Head]:
+    """All strands, thinner at their tips; those that cast shadows: all but the lashes, whose shadows the lamps of a studio blur to
+    nothing; and the head with the colours of their roots. Of the hair of the scalp there are ``count`` over ``every``, as much wider."""
     rng = np.random.default_rng(7)
     library = Library.of("hair/Ratboy_mohawk.tfx", points)
     less = max(round(every**0.5), 1)
     parts = [
-        (scalp(head, library, count // every, rng), RADIUS * every**0.5),
-        (brows(head, library, less, rng), 0.6 * RADIUS * less**0.5),
-        (lashes(head, less, points, rng), 0.9 * RADIUS * less**0.5),
+        (scalp(head, library, count // every, rng), RADIUS, every),
+        (brows(head, library, less, rng), 0.6 * RADIUS, less),
+        (lashes(head, less, points, rng), 0.9 * RADIUS, less),
     ]
     taper = 1 - 0.8 * np.linspace(0, 1, points) ** 3
-    radius = np.concatenate([np.tile(taper * r, len(x)) for x, r in parts])
-    paths = np.concatenate([x for x, _ in parts])
+    radius = np.concatenate([np.tile(taper * r * more, len(x)) for x, r, more in parts])
+    paths = np.concatenate([x for x, _, _ in parts])
     strands = StrandGeometry(
         paths.reshape(-1, 3), np.arange(0, paths.size // 3 + 1, points), radius, name="hair"
     )
-    return strands, strands.taken(np.arange(len(paths) - len(parts[-1][0])))
+    shading = len(paths) - len(parts[-1][0])
+    # Brows stand denser than hair, and less is seen between them.
+    share = np.concatenate([np.full(len(x), more * part) for (x, _, more), part in zip(parts, (1.0, 0.1, 0.0))])
+    return strands, strands.taken(np.arange(shading)), rooted(head, paths[:shading, 0], share)

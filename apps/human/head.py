@@ -1,109 +1,42 @@
 """The head of figure 15: the face model fitted to a scan, with the colours and normals of the scan.
 
-The scan (LeePerrySmith, CC-BY) has closed eyes and lips. The model (ICT-FaceKit, MIT) can open both: it is aligned to the
-scan by four landmarks, then by iterated closest points over its pose and identity. What was found is read off at each
-texel of the model's texture coordinates.
+The scan (``scan``; LeePerrySmith, CC-BY, by default) has closed eyes and lips. The model (ICT-FaceKit, MIT) can open both: it is
+fitted to the scan by iterated closest points over its pose and identity. What was found is read off at each texel of the model's
+texture coordinates.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
 import numpy as np
+from scan import Place, Scan, load_scan, similarity, unit
 from scipy.ndimage import gaussian_filter
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, diags_array
 from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import spsolve
 from scipy.spatial import KDTree
 
 from dressi import DressiAD, F
 from dressi.ad.graph.types import IVEC3, VEC2, VEC3
-from dressi.render import Mesh, load_mesh
+from dressi.errors import InputError
+from dressi.render import Mesh
 from dressi.render.core.lists import as_list
 from dressi.render.io.files import data_file
-from dressi.render.io.images import load_image
 from dressi.render.mesh.rows import midpoints
 from dressi.render.shading.normal_map import vertex_tangents
 from dressi.render.shading.skin import UvSurface
 from dressi.render.surface.screen import Surface, barycentric, corners, rasterize_hard
 
-LANDMARKS = {
-    "right eye": ((170 / 400, 119 / 400), (-3.17, 3.48, 9.4)),
-    "left eye": ((228 / 400, 119 / 400), (3.17, 3.48, 9.4)),
-    "nose": ((200 / 400, 157 / 400), (0.0, -0.2, 13.0)),
-    "mouth": ((201 / 400, 187 / 400), (0.0, -3.36, 10.9)),
-}
-"""Places in the colour map of the scan, and of the model in centimetres."""
-EXPRESSION = {"jawOpen": 0.22, "mouthSmile_L": 0.5, "mouthSmile_R": 0.5, "mouthUpperUp_L": 0.65, "mouthUpperUp_R": 0.65}  # fmt: skip
-BALL = 1.22
+EXPRESSION = {"jawOpen": 0.14, "mouthSmile_L": 0.75, "mouthSmile_R": 0.75, "mouthUpperUp_L": 0.35, "mouthUpperUp_R": 0.35}  # fmt: skip
+BALL = 1.3
 """Radius of an eye ball, in centimetres."""
 AROUND, DARK, RED = 3.6, 0.8, 1.25
 """What is mended of the colours: centimetres around an eye, and the share of the light and the redness of skin there."""
 IDENTITIES, RIDGE = 60, 0.02
-
-
-@dataclass
-class Scan:
-    """Points of the scan, in centimetres of the model."""
-
-    points: np.ndarray
-    normals: np.ndarray
-    mapped: np.ndarray
-    """Unit normals of the normal map."""
-    colours: np.ndarray
-
-
-def unit(v: np.ndarray) -> np.ndarray:
-    return v / np.maximum(np.linalg.norm(v, axis=-1, keepdims=True), 1e-12)
-
-
-def similarity(source: np.ndarray, target: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-    """Scale, rotation and shift that move points to others best (Umeyama 1991)."""
-    a, b = source - source.mean(0), target - target.mean(0)
-    u, s, vt = np.linalg.svd(b.T @ a)
-    d = np.diag([1.0, 1.0, np.sign(np.linalg.det(u @ vt))])
-    rotation = u @ d @ vt
-    scale = float(np.trace(np.diag(s) @ d) / (a**2).sum())
-    return scale, rotation, target.mean(0) - scale * rotation @ source.mean(0)
-
-
-def load_scan(count: int = 400_000) -> Scan:
-    """Points all over the scan. Its texture coordinates have v upward."""
-    mesh = load_mesh(data_file("head/LeePerrySmith.glb"))
-    assert mesh.uvs is not None and mesh.uv_faces is not None
-    uvs = mesh.uvs * (1, -1) + (0, 1)
-    rng = np.random.default_rng(0)
-    corners = mesh.positions[mesh.faces]
-    cross = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    area = np.linalg.norm(cross, axis=1)
-    face = rng.choice(len(area), count, p=area / area.sum())
-    w = rng.dirichlet((1, 1, 1), count)[..., None]
-    vertex_normals = np.zeros_like(mesh.positions)
-    for k in range(3):
-        np.add.at(vertex_normals, mesh.faces[:, k], cross)
-    normals = unit((unit(vertex_normals)[mesh.faces[face]] * w).sum(1))
-    uv = (uvs[mesh.uv_faces[face]] * w).sum(1)
-    points = (corners[face] * w).sum(1)
-    e, q = corners[face], uvs[mesh.uv_faces[face]]
-    along, beside = q[:, 1] - q[:, 0], q[:, 2] - q[:, 0]
-    turn = along[:, 0] * beside[:, 1] - along[:, 1] * beside[:, 0]
-    tangent = (e[:, 1] - e[:, 0]) * beside[:, 1:] - (e[:, 2] - e[:, 0]) * along[:, 1:]
-    tangent = unit(tangent * np.sign(turn)[:, None])
-    tangent = unit(tangent - normals * (tangent * normals).sum(1, keepdims=True))
-    texel = sampled(load_image(data_file("head/normal.jpg"), linear=False) * 2 - 1, uv)
-    # The map has its green channel upward.
-    bitangent = np.cross(normals, tangent)
-    mapped = unit(tangent * texel[:, :1] + bitangent * texel[:, 1:2] + normals * texel[:, 2:])
-    colours = sampled(load_image(data_file("head/color.jpg")), uv)
-    tree = KDTree(uv)
-    source = np.array([points[tree.query(place)[1]] for place, _ in LANDMARKS.values()])
-    scale, rotation, shift = similarity(source, np.array([at for _, at in LANDMARKS.values()]))
-    return Scan(scale * points @ rotation.T + shift, normals @ rotation.T, mapped @ rotation.T, colours)
-
-
-def sampled(image: np.ndarray, uv: np.ndarray) -> np.ndarray:
-    """The nearest texels."""
-    height, width = image.shape[:2]
-    x, y = (np.clip((uv[:, k] * n).astype(int), 0, n - 1) for k, n in ((0, width), (1, height)))
-    return image[y, x]
+FAR = 6.0
+"""Millimetres: a scan that is farther from the model than this is none of a head, or lies otherwise."""
+BASE, RIM = -21.0, 3.5
+"""Centimetres: the height of the base of the bust, below the picture, and how far from the border the bust is drawn out to it."""
 
 
 @dataclass
@@ -118,12 +51,16 @@ class Head:
     """(L, 3): the border of each eye's opening."""
     mouth: np.ndarray
     """(4, 3): centre of the opening, its half axes to the right and down, and the direction out of it."""
+    points: np.ndarray
+    """(T, T, 3): the place of each texel, with closed lips."""
+    scan: Scan
     error: float
     """Mean distance between scan and model, in millimetres."""
 
 
-def fitted(texture: int, rounds: int = 12) -> Head:
-    scan, model = load_scan(), np.load(data_file("face/ict_facekit_head_f16.npz"))
+def fitted(texture: int, file: Path | None = None, rounds: int = 12) -> Head:
+    """The head of a scan (``scan.load_scan``). texture: texels of a side."""
+    scan, model = load_scan(file), np.load(data_file("face/ict_facekit_head_f16.npz"))
     neutral, modes = model["neutral"].astype(float), model["identity"][:IDENTITIES].astype(float)
     quads, uv_quads = model["quads"], model["quads_uv"]
     faces, uv_faces = (np.concatenate([q[:, [0, 1, 2]], q[:, [0, 2, 3]]]) for q in (quads, uv_quads))
@@ -137,13 +74,15 @@ def fitted(texture: int, rounds: int = 12) -> Head:
     for x, y in ((3.17, 3.48), (-3.17, 3.48), (0.0, -3.36)):
         used &= np.hypot((neutral[:, 0] - x) / 1.6, neutral[:, 1] - y) > 1.0
     scale, rotation, shift, weights = 1.0, np.eye(3), np.zeros(3), np.zeros(IDENTITIES)
-    shape, placed, distance = neutral, neutral, np.zeros(1)
-    for _ in range(rounds):
+    shape, distance = neutral, np.zeros(1)
+    for k in range(rounds):
         placed = scale * shape @ rotation.T + shift
         distance, nearest = tree.query(placed)
         normals = unit(normals_of(placed, faces))
-        good = used & (distance < 1.2) & ((normals * scan.normals[nearest]).sum(1) > 0.6)
+        good = used & (distance < max(1.2, 3.0 - 0.6 * k)) & ((normals * scan.normals[nearest]).sum(1) > 0.6)
         n, target = scan.normals[nearest][good], scan.points[nearest][good]
+        if len(n) < IDENTITIES:
+            break
         scale, rotation, shift = similarity(
             shape[good], placed[good] + n * (n * (target - placed[good])).sum(1, keepdims=True)
         )
@@ -155,23 +94,46 @@ def fitted(texture: int, rounds: int = 12) -> Head:
         ridge = RIDGE * len(rows) * np.eye(IDENTITIES)
         weights = np.linalg.solve(rows.T @ rows + ridge, rows.T @ wanted)
         shape = neutral + np.tensordot(weights, modes, 1)
-    placed = scale * shape @ rotation.T + shift
+    error = float(distance[used].mean() * 10 / scale)
+    if error > FAR:
+        raise InputError(
+            f"'{scan.name}' is {error:.0f} mm from the model of a head on average: a scan has y up, looks along z, and shows head"
+            " and neck without hair that hides their shape"
+        )
     names = list(model["expression_names"])
     moved = sum(x * model["expression"][names.index(k)].astype(float) for k, x in EXPRESSION.items())
-    opened = scale * (shape + moved) @ rotation.T + shift
+    # From here on the scan lies on the model, which stands upright.
+    scan = scan.moved(Place(1 / scale, rotation.T, -shift @ rotation / scale))
     loops = boundary_loops(faces)
+    drawn_out = on_base(neutral, faces, min(loops, key=lambda x: neutral[x, 1].mean()))
+    opened = shape + moved + drawn_out
     eye_loops = sorted((x for x in loops if len(x) == 42), key=lambda x: opened[x, 0].mean())
     lips = next(x for x in loops if len(x) == 74)
     eyes = [ball_behind(opened[x]) for x in eye_loops]
-    colour, normal_map = baked(placed, faces, uvs, uv_faces, scan, tree, texture, eyes)
+    colour, normal_map, points = baked(shape, faces, uvs, uv_faces, scan, texture, eyes)
     mesh = rounded(Mesh(opened, faces, uvs=uvs, uv_faces=uv_faces, texture=colour, name="head"))
     p = opened[lips]
     low, high = p.min(0), p.max(0)
     across = (high - low) / 2
     mouth = np.array([(low + high) / 2, (across[0], 0, 0), (0, -across[1], 0), (0, 0, 1.0)])
-    return Head(
-        mesh, normal_map, eyes, [opened[x] for x in eye_loops], mouth, float(distance[used].mean() * 10)
-    )
+    return Head(mesh, normal_map, eyes, [opened[x] for x in eye_loops], mouth, points, scan, error)
+
+
+def on_base(points: np.ndarray, faces: np.ndarray, border: np.ndarray) -> np.ndarray:
+    """(V, 3): the steps that bring the border of a bust down to a level base, and the skin above it smoothly along: those whose
+    second differences vanish."""
+    edges = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
+    count = len(points)
+    linked = csr_array((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), (count, count))
+    linked = ((linked + linked.T) > 0).astype(float)
+    laplace = diags_array(linked.sum(1)) - linked
+    free = KDTree(points[border]).query(points)[0] < RIM
+    free[border] = False
+    wanted = np.zeros_like(points)
+    wanted[border, 1] = BASE - points[border, 1]
+    rows = (laplace @ laplace).tocsr()[free]
+    wanted[free] = spsolve(rows[:, free].tocsc(), -(rows @ wanted))
+    return wanted
 
 
 def rounded(mesh: Mesh, share: float = 0.75) -> Mesh:
@@ -200,11 +162,10 @@ def baked(
     uvs: np.ndarray,
     uv_faces: np.ndarray,
     scan: Scan,
-    tree: Any,
     size: int,
     eyes: list[np.ndarray],
-) -> tuple[np.ndarray, np.ndarray]:
-    """Colours of the scan without its brows, and its normals in the tangent space of the model, at each texel."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Colours of the scan without its brows, its normals in the tangent space of the model, and the points, at each texel."""
     at = UvSurface.of(points, faces, uvs, uv_faces, size)
     clip = F.vec4(as_list("uvs", VEC2, uvs) * 2.0 - 1.0, 0.5, 1.0)
     index = as_list("uv_faces", IVEC3, uv_faces)
@@ -216,7 +177,7 @@ def baked(
         point, normal, inside, tangent = (
             x[0] for x in ad.evaluate([at.point, at.smooth, at.inside, tangent])
         )
-    distance, nearest = tree.query(point.reshape(-1, 3), k=4)
+    distance, nearest = KDTree(scan.points).query(point.reshape(-1, 3), k=4)
     weight = 1 / (distance + 0.01)
     weight /= weight.sum(1, keepdims=True)
     colour, bent = (
@@ -238,7 +199,7 @@ def baked(
     _, nearest = KDTree(known).query(beside)
     for image in (colour, texel := unit(texel)):
         image[tuple(beside.T)] = image[tuple(known[nearest].T)]
-    return colour, texel
+    return colour, texel, point
 
 
 def even(colour: np.ndarray, chosen: np.ndarray, inside: np.ndarray) -> np.ndarray:

@@ -175,8 +175,8 @@ def opening_light(lamps: list[DirectionalLight], ahead: np.ndarray) -> Variable:
     return total
 
 
-def around(angle: float, size: int, head: Head, distance: float = 84.0) -> Camera:
-    target = np.array([0.0, 1.6, 1.0])
+def around(angle: float, size: int, head: Head, distance: float = 89.0) -> Camera:
+    target = np.array([0.0, 1.4, 1.0])
     eye = target + distance * np.array([np.sin(angle), 0.06, np.cos(angle)])
     # Eyelids, tears and eye balls are tenths of a millimetre apart: depths between near planes tell them from each other.
     return Camera.perspective(25, (size, size), eye, target, near=distance - 30, far=distance + 30)
