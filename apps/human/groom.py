@@ -114,7 +114,9 @@ def scalp(head: Head, library: Library, count: int, rng: np.random.Generator) ->
 
     roots, n = sampled(mesh, np.clip(elevation(p)[1] / 6, 0, 1), count, rng)
     up, above = elevation(roots)
-    top = np.clip((up - 15) / 35, 0, 1)
+    turn = np.degrees(np.arctan2(np.abs(roots[:, 0]), roots[:, 2] - centre[2]))
+    # Also above the forehead hair grows back.
+    top = np.clip(np.maximum((up - 15) / 35, 0.9 * np.clip((62 - turn) / 22, 0, 1)), 0, 1)
     # Hair is shorter at its border.
     lengths = (SIDE + (CROWN - SIDE) * top * np.clip(0.3 + above / 20, 0, 1)) * rng.uniform(0.85, 1.1, count)
     tree = KDTree(roots[:CLUMPS])

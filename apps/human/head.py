@@ -27,11 +27,13 @@ from dressi.render.shading.normal_map import vertex_tangents
 from dressi.render.shading.skin import UvSurface
 from dressi.render.surface.screen import Surface, barycentric, corners, rasterize_hard
 
-EXPRESSION = {"jawOpen": 0.14, "mouthSmile_L": 0.75, "mouthSmile_R": 0.75, "mouthUpperUp_L": 0.35, "mouthUpperUp_R": 0.35}  # fmt: skip
+EXPRESSION = {"jawOpen": 0.18, "mouthSmile_L": 0.8, "mouthSmile_R": 0.8, "mouthUpperUp_L": 0.45, "mouthUpperUp_R": 0.45}  # fmt: skip
 BALL = 1.3
 """Radius of an eye ball, in centimetres."""
 AROUND, DARK, RED = 3.6, 0.8, 1.25
 """What is mended of the colours: centimetres around an eye, and the share of the light and the redness of skin there."""
+PALE = (0.0, 0.37, 0.33)
+"""The least green and blue of skin, relative to red: between closed lips light has become redder than lips are."""
 IDENTITIES, RIDGE = 60, 0.02
 FAR = 6.0
 """Millimetres: a scan that is farther from the model than this is none of a head, or lies otherwise."""
@@ -114,8 +116,11 @@ def fitted(texture: int, file: Path | None = None, rounds: int = 12) -> Head:
     mesh = rounded(Mesh(opened, faces, uvs=uvs, uv_faces=uv_faces, texture=colour, name="head"))
     p = opened[lips]
     low, high = p.min(0), p.max(0)
-    across = (high - low) / 2
-    mouth = np.array([(low + high) / 2, (across[0], 0, 0), (0, -across[1], 0), (0, 0, 1.0)])
+    across, middle = (high - low) / 2, (low + high) / 2
+    # The border of the mesh lies behind the lips.
+    near = (np.abs(opened[:, 0]) < 0.3) & (np.abs(opened[:, 1] - middle[1]) < 1.5)
+    middle[2] = opened[near, 2].max() - 0.4
+    mouth = np.array([middle, (across[0], 0, 0), (0, -across[1], 0), (0, 0, 1.0)])
     return Head(mesh, normal_map, eyes, [opened[x] for x in eye_loops], mouth, points, scan, error)
 
 
@@ -183,6 +188,7 @@ def baked(
     colour, bent = (
         (x[nearest] * weight[..., None]).sum(1).reshape(size, size, 3) for x in (scan.colours, scan.mapped)
     )
+    colour = np.maximum(colour, colour[..., :1] * PALE)
     for eye in eyes:
         colour = even(colour, np.linalg.norm((point - eye) * (1, 1, 0.5), axis=-1) < AROUND, inside > 0)
     t, sign = unit(tangent[..., :3]), np.where(tangent[..., 3:] < 0, -1.0, 1.0)

@@ -37,7 +37,7 @@ from dressi.render.strands.ribbons import StrandPoint
 BACKGROUND = (0.035, 0.04, 0.05)
 SPREAD = np.array((0.16, 0.075, 0.045))
 """How far light spreads below the skin, in centimetres, of red, green and blue."""
-LAMPS = [((0.9, 0.55, 1.0), (3.1, 2.8, 2.5)), ((-1.0, 0.15, 0.8), (0.75, 0.85, 1.05)), ((-0.9, 0.4, -1.2), (1.8, 2.0, 2.5))]  # fmt: skip
+LAMPS = [((0.9, 0.55, 1.0), (3.1, 2.8, 2.5)), ((-1.0, 0.15, 0.8), (0.75, 0.85, 1.05)), ((-0.5, 0.5, -1.2), (1.0, 1.1, 1.35))]  # fmt: skip
 """Key, fill and rim: towards the light, and its irradiance."""
 ROOM = 0.1
 """Radiance from all around."""
@@ -175,8 +175,8 @@ def opening_light(lamps: list[DirectionalLight], ahead: np.ndarray) -> Variable:
     return total
 
 
-def around(angle: float, size: int, head: Head, distance: float = 89.0) -> Camera:
-    target = np.array([0.0, 1.4, 1.0])
+def around(angle: float, size: int, head: Head, distance: float = 82.0) -> Camera:
+    target = np.array([0.0, 0.6, 1.0])
     eye = target + distance * np.array([np.sin(angle), 0.06, np.cos(angle)])
     # Eyelids, tears and eye balls are tenths of a millimetre apart: depths between near planes tell them from each other.
     return Camera.perspective(25, (size, size), eye, target, near=distance - 30, far=distance + 30)

@@ -131,13 +131,15 @@ def _strip(points: np.ndarray, **more: Any) -> Mesh:
     return Mesh(points.reshape(-1, 3), faces, **more)
 
 
-WIDTHS = (0.42, 0.34, 0.4, 0.36, 0.38, 0.5)
+WIDTHS = (0.42, 0.34, 0.4, 0.36, 0.4)
 """Half widths of teeth from the middle to a side, in centimetres."""
 
 
+BEND = 0.15
+"""How far, times the square of their distance from the middle, teeth lie back along their row: a parabola."""
 LOWER = 0.8
 """Widths of lower teeth, relative to the upper ones."""
-CROWN, PAPILLA = 0.78, 0.38
+CROWN, PAPILLA = 0.95, 0.38
 """Centimetres: from the edge of a tooth to the gum at its middle, and how much further the gum reaches between two teeth."""
 UPPER = 0.6
 """Height of the fluid below the upper lid, relative to that on the lower one."""
@@ -159,8 +161,8 @@ def teeth(mouth: np.ndarray, upper: bool) -> Mesh:
             width = width * (1.0 if upper else LOWER)
             x = side * (place + width)
             place += 2 * width * 0.99
-            slope = np.arctan(2 * 0.11 * x)
-            size = np.array([width, 0.52 if upper else 0.45, 0.28])
+            slope = np.arctan(2 * BEND * x)
+            size = np.array([width, 0.6 if upper else 0.45, 0.28])
             body = box * size
             # Crowns are wider at the edge than at the gums.
             body[:, 0] *= 1 - 0.12 * sign * body[:, 1] / size[1]
@@ -177,12 +179,12 @@ def teeth(mouth: np.ndarray, upper: bool) -> Mesh:
 
 def _closed(upper: bool) -> float:
     """The height of the edges of a row of teeth above the middle of the mouth: the jaw is a little open."""
-    return -0.02 if upper else -0.12
+    return -0.42 if upper else -0.5
 
 
 def _arch(x: Any, upper: bool) -> Any:
     """How far the middle of a tooth at x lies before the opening of the mouth."""
-    return -0.95 - 0.11 * x * x - (0.0 if upper else 0.15)
+    return -1.2 - BEND * x * x - (0.0 if upper else 0.15)
 
 
 def _mouth_uvs(points: np.ndarray, mouth: np.ndarray) -> np.ndarray:
@@ -200,7 +202,7 @@ def gums(mouth: np.ndarray, upper: bool, along: int = 241, up: int = 12) -> Mesh
     edge = sign * _closed(upper) + CROWN - PAPILLA * between
     t = np.linspace(0, 1, up)[:, None]
     # From behind the front of the teeth over a round border to a wall that lies a little before them.
-    height = edge + 1.1 * t**1.5
+    height = edge + (1.1 if upper else 0.6) * t**1.5
     swell = (
         -0.12 + 0.2 * np.sqrt(np.clip(5 * t, 0, 1)) - 0.05 * between * (1 - t) ** 4 + 0.05 * np.sin(np.pi * t)
     )
@@ -217,14 +219,14 @@ def teeth_places(mouth: np.ndarray, width: int = 64, height: int = 32) -> np.nda
     """(height, width, 3): points on the front of the teeth, at the texels of their texture coordinates."""
     x, y = np.meshgrid((np.arange(width) + 0.5) / width * 2 - 1, 1 - (np.arange(height) + 0.5) / height * 2)
     x, y = x * TEETH_SPAN[0], y * TEETH_SPAN[1]
-    return mouth[0] + np.stack([x, y, -0.7 - 0.11 * x * x], axis=-1)
+    return mouth[0] + np.stack([x, y, _arch(x, True) + 0.25], axis=-1)
 
 
 def mouth_bag(mouth: np.ndarray) -> Mesh:
     """The inside of the mouth: a bag that opens forward."""
     ball = icosphere(4)
     keep = ball.positions[ball.faces].mean(1)[:, 2] < 0.55
-    points = ball.positions * (3.0, 1.9, 2.6) + mouth[0] - (0, 0, 2.3)
+    points = ball.positions * (3.0, 1.9, 2.6) + mouth[0] - (0, 0, 3.6)
     return Mesh(points, ball.faces[keep][:, ::-1], color=(0.28, 0.05, 0.045), name="mouth")
 
 
