@@ -9,6 +9,9 @@ places eyes and teeth, and the strands of DRESSI_DATA/hair stand on the scalp. W
 as large, and turntable.png, the head from all sides by one compiled picture. The JSON has milliseconds of a picture, passes,
 memory, the first build and predictions for recorded devices.
 
+--head FILE: a scan of one's own. --hair FILE: a groom that lies on it, .hair or .tfx. README.md in this folder says what is expected;
+--save-hair FILE.hair writes the hair of the figure as it lies on the scan, to begin with.
+
 --backward: a step of Adam through everything instead, at --size (512), and its derivatives by all parameters against central
 differences of pictures. A run with the same --json, size and strands goes on where another one stopped; delete the file after the
 figure has changed.
@@ -27,6 +30,7 @@ from head import Head, fitted
 from human import Human, around
 
 from dressi import Device, DressiAD, Variable
+from dressi.errors import InputError
 from dressi.render import Camera, StrandGeometry
 from dressi.render.io import write_json
 from dressi.render.io.files import write_files
@@ -108,6 +112,14 @@ def main() -> None:
     parser.add_argument("--views", type=int, default=8, help="of the turntable")
     parser.add_argument("--strands", type=int, default=16000, help="of the scalp")
     parser.add_argument("--every", type=int, help="take one of so many strands")
+    parser.add_argument(
+        "--head", type=Path, help="a scan: a mesh with UVs and colours, y up, that looks along z"
+    )
+    parser.add_argument("--hair", type=Path, help="a groom on the scan: .hair or .tfx")
+    parser.add_argument(
+        "--hair-width", type=float, help="of its strands, in millimetres, instead of the file's"
+    )
+    parser.add_argument("--save-hair", type=Path, help="write the hair as it lies on the scan: .hair or .tfx")
     parser.add_argument("--device")
     args = parser.parse_args()
     device = Device.open(args.device)
@@ -115,8 +127,14 @@ def main() -> None:
     # Texels of the skin and of maps of shadows.
     texels = 256 if args.quick else 512 if args.backward else 1024
     clock = time.perf_counter()
-    head = fitted(texels)
-    strands, casters, head = hair(head, args.strands, args.every or (4 if args.quick else 1))
+    every = args.every or (4 if args.quick else 1)
+    try:
+        head = fitted(texels, args.head)
+        strands, casters, head = hair(
+            head, args.strands, every, file=args.hair, width=args.hair_width, save=args.save_hair
+        )
+    except InputError as error:
+        parser.error(str(error))
     result: dict[str, Any] = {
         "size": size,
         "strands": strands.strands,

@@ -1,6 +1,7 @@
-"""Hair, brows and lashes of figure 15: strands of a file, laid along the head."""
+"""Hair, brows and lashes of figure 15: strands along a hairline, or a groom of a file; strands of another file say how they bend."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,8 @@ from head import Head, normals_of
 from scan import unit
 from scipy.spatial import KDTree
 
-from dressi.render import Mesh, StrandGeometry, load_strands
+from dressi.errors import InputError
+from dressi.render import Mesh, StrandGeometry, load_strands, save_strands
 from dressi.render.io.files import data_file
 
 RADIUS = 0.009
@@ -20,6 +22,10 @@ CROWN, SIDE = 5.0, 2.0
 CLUMPS = 350
 ROOTS, DENSE = (0.46, 0.37, 0.33), 14.0
 """The colour of a scalp with roots of hair, relative to bare skin, and strands a square centimetre that give two thirds of it."""
+NEAR, OFF = 1.5, 0.05
+"""Centimetres: how far from the head nine of ten roots of a groom may be, and how far its strands are kept off the skin."""
+WIDTHS = 0.01, 2.0
+"""Millimetres: the widths of strands that are taken for hair."""
 BROWS, LASHES = 420, (130, 70)
 """Strands of a brow, and of the upper and lower lashes of an eye."""
 
@@ -33,19 +39,51 @@ class Library:
 
     @classmethod
     def of(cls, file: str, points: int) -> "Library":
-        whole = load_strands(data_file(file))
-        found = []
-        for first, last in zip(whole.offsets[:-1], whole.offsets[1:], strict=True):
-            p = whole.points[first:last].astype(float)
-            steps = np.append(0.0, np.linalg.norm(np.diff(p, axis=0), axis=1).cumsum())
-            at = np.linspace(0, steps[-1], points)
-            p = np.stack([np.interp(at, steps, p[:, k]) for k in range(3)], 1) - p[0]
-            along = unit(p[-1])
-            aside = unit(np.cross(along, (0.31, 0.2, 0.93)))
-            frame = np.stack([aside, np.cross(along, aside), along])
-            line = np.linspace(0, 1, points)[:, None] * p[-1]
-            found.append((p - line) @ frame.T / steps[-1])
-        return cls(np.array(found))
+        own = resampled(load_strands(data_file(file)), points)[..., :3]
+        lengths = np.linalg.norm(np.diff(own, axis=1), axis=2).sum(1)
+        own = own - own[:, :1]
+        along = unit(own[:, -1])
+        aside = unit(np.cross(along, (0.31, 0.2, 0.93)))
+        frames = np.stack([aside, np.cross(along, aside), along], axis=2)
+        line = np.linspace(0, 1, points)[:, None] * own[:, -1:]
+        return cls((own - line) @ frames / lengths[:, None, None])
+
+
+def resampled(whole: StrandGeometry, points: int) -> np.ndarray:
+    """(S, points, 4): positions and radii of strands at equal steps along each."""
+    given = np.asarray(whole.points, float)
+    rows = np.column_stack([given, np.broadcast_to(np.ravel(whole.radius), len(given))])
+    found = []
+    for first, last in zip(whole.offsets[:-1], whole.offsets[1:], strict=True):
+        own = rows[first:last]
+        steps = np.append(0.0, np.linalg.norm(np.diff(own[:, :3], axis=0), axis=1).cumsum())
+        at = np.linspace(0, steps[-1], points)
+        found.append(np.stack([np.interp(at, steps, column) for column in own.T], axis=1))
+    return np.array(found)
+
+
+def brought(head: Head, file: Path, points: int, width: float | None) -> tuple[np.ndarray, np.ndarray]:
+    """(S, P, 3) and (S, P): strands of a file, which lie on the scan, and their radii, with their roots on the head. width:
+    millimetres, instead of those of the file."""
+    rows = resampled(load_strands(file), points)
+    paths, radius = head.scan.place.of(rows[..., :3]), head.scan.place.scale * rows[..., 3]
+    if width is not None:
+        radius = radius * 0 + width / 20
+    p, n = head.mesh.positions, unit(normals_of(head.mesh.positions, head.mesh.faces))
+    distance, nearest = KDTree(p).query(paths[:, 0])
+    far, wide = np.quantile(distance, 0.9), 20 * float(np.median(radius[:, 0]))
+    if far > NEAR:
+        raise InputError(
+            f"the roots of '{file}' are {far:.3g} cm from the head '{head.scan.name}': a groom lies on the scan, in its unit and axes,"
+            " and its strands begin at the root"
+        )
+    if not WIDTHS[0] <= wide <= WIDTHS[1]:
+        raise InputError(
+            f"strands of '{file}' are {wide:.3g} mm wide, hair is {WIDTHS[0]:g} to {WIDTHS[1]:g}: give --hair-width in millimetres"
+        )
+    # The model is a millimetre or two from the scan.
+    down = ((p[nearest] - paths[:, 0]) * n[nearest]).sum(1, keepdims=True) * n[nearest]
+    return outside(paths + down[:, None], head.mesh, KDTree(p), n, OFF), radius
 
 
 def strands_of(
@@ -206,25 +244,45 @@ def rooted(head: Head, roots: np.ndarray, share: np.ndarray) -> Head:
 
 
 def hair(
-    head: Head, count: int, every: int = 1, points: int = 16
+    head: Head,
+    count: int,
+    every: int = 1,
+    points: int = 16,
+    file: Path | None = None,
+    width: float | None = None,
+    save: Path | None = None,
 ) -> tuple[StrandGeometry, StrandGeometry, Head]:
     """All strands, thinner at their tips; those that cast shadows: all but the lashes, whose shadows the lamps of a studio blur to
-    nothing; and the head with the colours of their roots. Of the hair of the scalp there are ``count`` over ``every``, as much wider."""
+    nothing; and the head with the colours of their roots. Of the hair of the scalp there are ``count`` over ``every``, as much wider.
+    file: a groom for the scalp instead, with strands of this width (``brought``), at most as many.  save: a file for the hair of the
+    scalp, as it lies on the scan."""
     rng = np.random.default_rng(7)
     library = Library.of("hair/Ratboy_mohawk.tfx", points)
     less = max(round(every**0.5), 1)
-    parts = [
-        (scalp(head, library, count // every, rng), RADIUS, every),
-        (brows(head, library, less, rng), 0.6 * RADIUS, less),
-        (lashes(head, less, points, rng), 0.9 * RADIUS, less),
-    ]
     taper = 1 - 0.8 * np.linspace(0, 1, points) ** 3
-    radius = np.concatenate([np.tile(taper * r * more, len(x)) for x, r, more in parts])
+    if file is None:
+        own, own_radius, more = scalp(head, library, count // every, rng), RADIUS * taper, float(every)
+    else:
+        own, own_radius = brought(head, file, points, width)
+        kept = np.sort(rng.permutation(len(own))[: count // every])
+        own, own_radius, more = own[kept], own_radius[kept], len(own) / len(kept)
+    if save is not None:
+        place, back = head.scan.place, head.scan.place.back(own.reshape(-1, 3))
+        radius = np.broadcast_to(own_radius * more / place.scale, own.shape[:2]).ravel()
+        save_strands(save, StrandGeometry(back, np.arange(0, len(back) + 1, points), radius))
+    parts = [
+        (own, own_radius, more),
+        (brows(head, library, less, rng), 0.6 * RADIUS * taper, less),
+        (lashes(head, less, points, rng), 0.9 * RADIUS * taper, less),
+    ]
+    radius = np.concatenate([np.broadcast_to(r * more, x.shape[:2]).ravel() for x, r, more in parts])
     paths = np.concatenate([x for x, _, _ in parts])
     strands = StrandGeometry(
         paths.reshape(-1, 3), np.arange(0, paths.size // 3 + 1, points), radius, name="hair"
     )
     shading = len(paths) - len(parts[-1][0])
     # Brows stand denser than hair, and less is seen between them.
-    share = np.concatenate([np.full(len(x), more * part) for (x, _, more), part in zip(parts, (1.0, 0.1, 0.0))])
+    share = np.concatenate(
+        [np.full(len(x), more * part) for (x, _, more), part in zip(parts, (1.0, 0.1, 0.0))]
+    )
     return strands, strands.taken(np.arange(shading)), rooted(head, paths[:shading, 0], share)

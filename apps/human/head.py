@@ -35,7 +35,7 @@ AROUND, DARK, RED = 3.6, 0.8, 1.25
 PALE = (0.0, 0.37, 0.33)
 """The least green and blue of skin, relative to red: between closed lips light has become redder than lips are."""
 IDENTITIES, RIDGE = 60, 0.02
-FAR = 6.0
+FAR = 5.0
 """Millimetres: a scan that is farther from the model than this is none of a head, or lies otherwise."""
 BASE, RIM = -21.0, 3.5
 """Centimetres: the height of the base of the bust, below the picture, and how far from the border the bust is drawn out to it."""

@@ -53,7 +53,9 @@ class Scan:
 
     def moved(self, by: Place) -> "Scan":
         normals, mapped = (x @ by.rotation.T for x in (self.normals, self.mapped))
-        return replace(self, points=by.of(self.points), normals=normals, mapped=mapped, place=self.place.then(by))
+        return replace(
+            self, points=by.of(self.points), normals=normals, mapped=mapped, place=self.place.then(by)
+        )
 
 
 def unit(v: np.ndarray) -> np.ndarray:
@@ -87,12 +89,16 @@ def load_scan(file: Path | None = None, count: int = 400_000) -> Scan:
     path = file or data_file("head/LeePerrySmith.glb")
     mesh = load_mesh(path)
     if mesh.uvs is None or mesh.uv_faces is None:
-        raise InputError(f"'{path}' has no UVs, by which its colours are found: unwrap it and export it again")
+        raise InputError(
+            f"'{path}' has no UVs, by which its colours are found: unwrap it and export it again"
+        )
     # The scan of DRESSI_DATA has v upward.
     uvs = mesh.uvs if file else mesh.uvs * (1, -1) + (0, 1)
     colour = mesh.texture if (image := beside(path, "color")) is None else load_image(image)
     if colour is None:
-        raise InputError(f"'{path}' has no colours: give it a texture, or put color.png or color.jpg beside it")
+        raise InputError(
+            f"'{path}' has no colours: give it a texture, or put color.png or color.jpg beside it"
+        )
     normal_map = None if mesh.material is None else mesh.material.normal
     if (image := beside(path, "normal")) is not None:
         normal_map = load_image(image, linear=False) * 2 - 1

@@ -16,9 +16,10 @@ import pytest
 from PIL import Image
 
 from dressi.errors import InputError
-from dressi.render import Material, load_mesh, primitives, save_mesh
+from dressi.render import Material, load_mesh, load_strands, primitives, save_mesh, save_strands
 from dressi.render.faces import FaceModel, procedural_albedo, save_face_model
 from dressi.render.io import load_photos, save_image
+from dressi.render.io.files import data_file
 from dressi.render.io.images import read_image
 from dressi.render.mesh.primitives import pear
 
@@ -358,6 +359,42 @@ def test_textures_of_a_face_are_found_from_a_recording(run_script, tmp_path: Pat
     assert row["unseen dB"]["found"] > max(row["unseen dB"]["flat"] + 1, 22)
     assert row["unseen dB"]["truth"] > 60
     assert Image.open(tmp_path / "figure19_textures.png").height == 64
+
+
+def test_figure_15_takes_a_groom_and_a_scan(tmp_path: Path, monkeypatch):
+    monkeypatch.syspath_prepend(str(HUMAN_APPS / "human"))
+    groom, head = (importlib.import_module(name) for name in ("groom", "head"))
+    try:
+        scan = load_mesh(data_file("head", "LeePerrySmith.glb"))
+        face = head.fitted(64, rounds=6)
+    except InputError as error:
+        pytest.skip(str(error))
+    assert face.error < 3
+    skin = face.mesh.texture
+    hair, casters, scalp = groom.hair(face, 6000, 20, points=8, save=tmp_path / "a.hair")
+    # Roots darken skin; brows cast shadows and lashes none.
+    assert 0.02 < np.mean(np.any(scalp.mesh.texture < 0.7 * skin, axis=-1)) < 0.4
+    assert 300 < casters.strands < hair.strands
+    again = groom.hair(face, 300, points=8, file=tmp_path / "a.hair", width=0.5)[0]
+    assert np.allclose(again.points[: 300 * 8 : 8], hair.points[: 300 * 8 : 8], atol=0.01)
+    strands = load_strands(tmp_path / "a.hair")
+    save_strands(tmp_path / "off.hair", replace(strands, points=strands.points + 2.0))
+    with pytest.raises(InputError, match="cm from the head"):
+        groom.hair(face, 300, file=tmp_path / "off.hair")
+    with pytest.raises(InputError, match="give --hair-width"):
+        groom.hair(face, 300, file=tmp_path / "a.hair", width=20.0)
+    for name, changed, wrong in (
+        ("uvs.glb", replace(scan, uvs=None, uv_faces=None), "has no UVs"),
+        ("colours.glb", scan, "has no colours"),
+        (
+            "back.glb",
+            replace(scan, positions=scan.positions * (-1, 1, -1), texture=np.ones((2, 2, 3))),
+            "mm from",
+        ),
+    ):
+        save_mesh(tmp_path / name, changed)
+        with pytest.raises(InputError, match=wrong):
+            head.fitted(64, tmp_path / name, rounds=2)
 
 
 FOLDER = Path(__file__).resolve().parents[2] / "apps" / "pipelines"

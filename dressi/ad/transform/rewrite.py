@@ -117,7 +117,7 @@ def rewrite(
             raise GraphError(f"a rewrite turned {v} into {new}, which has another type or domain")
         fuel -= 1
         if fuel < 0 and not refuelled:
-            fuel, refuelled = 20 * len(topological_order(roots)), True
+            fuel, refuelled = 20 * len(topological_order([*roots, *(replace or {}).values()])), True
         if fuel < 0:
             raise GraphError(f"rewrites run in circles at {v}: {dict(result.fired)}")
         forward[v] = new

@@ -13,6 +13,7 @@ from dressi.ad.graph.traversal import topological_order
 from dressi.ad.ops.image.lookup import ScatterAdd
 from dressi.ad.transform.fused import fused
 from dressi.ad.transform.rewrite import on, rewrite, substitute
+from dressi.ad.transform.rules import RULES
 from dressi.ad.transform.simplify import simplify, verify
 from dressi.ad.transform.tiles import over_tiles, stacked, unstacked
 from dressi.config import config
@@ -243,6 +244,13 @@ def test_rules_that_run_in_circles_are_stopped():
         rewrite([F.sin(X)], [lambda f: F.cos(f.output) if type(f).__name__ == "Sin" else None])
     with pytest.raises(GraphError, match="another type"):
         rewrite([F.sin(X)], [lambda f: V])
+
+
+def test_what_replaces_a_variable_may_be_larger_than_what_is_rewritten():
+    mark, long = leaf(), X
+    for _ in range(1500):
+        long = F.mul(long, C(1.0)) + X
+    assert rewrite([mark * mark], RULES, {mark: long}).fired["mul_one"] == 1500
 
 
 def test_ten_thousand_functions_are_simplified_in_one_sweep(monkeypatch):
