@@ -201,10 +201,8 @@ def _against_sizes(
             row += [_ms(here.get(device)) for device in devices]
             for device, name in peers:
                 one = here.get(device)
-                ms, ratio = (
-                    one and one.number("peers", name, key) for key in ("step_ms", "ours_over_theirs")
-                )
-                row += [number(ms), "–" if ratio is None else f"×{ratio:.2f}"]
+                ms = one and one.number("peers", name, "step_ms")
+                row += [number(ms), "–" if one is None else _ratio(one, name)]
             rows.append(row)
     head = [f"Side, {unit}", "Dressi, RTX 2080", "nvdiffrast, RTX 2080", "PyTorch3D, RTX 2080"]
     head += [f"here, {short(device)}" for device in devices]
@@ -212,6 +210,14 @@ def _against_sizes(
         head += [f"{name} beside {short(device)}", f"{short(device)} over {name}"]
     missing = dict.fromkeys(f"Left out: {why}." for _, _, peer in beside if (why := _missing(peer)))
     return Grid(case, title, note, head, rows, remarks=list(missing))
+
+
+def _ratio(one: Measured, peer: str) -> str:
+    """Times of a step over the peer's, by the clock and in processor time, which other programs disturb less."""
+    ratio = one.number("peers", peer, "ours_over_theirs")
+    ours, theirs = one.number("step_cpu_ms"), one.number("peers", peer, "step_cpu_ms")
+    text = "–" if ratio is None else f"×{ratio:.2f}"
+    return f"{text}, processor ×{ours / theirs:.2f}" if ours and theirs else text
 
 
 def _missing(peer: Any) -> str:
