@@ -16,6 +16,7 @@ from ... import Device, DressiAD
 from ...errors import InputError
 from ...render.cameras import Camera, Cameras
 from ...render.fit import FitJob, check_folder, locked, photo_dataset
+from ...render.fit.data.agreeing import agreeing
 from ...render.fit.masks import has_masks, mask_maker
 from ...render.fit.poses import placed
 from ...render.io import Photos, encode_png, load_photos, write_files, write_json
@@ -50,6 +51,7 @@ def read_photographs(request: Request, size: tuple[int, int] | None) -> tuple[Ph
         folder, size, cameras=calibration, widest=request.effort.width, masks=made, depth=request.fit.depth,
         depth_scale=request.depth_scale,
     )  # fmt: skip
+    photos = agreeing(photos)
     for note in photos.notes:
         warnings.warn(note, stacklevel=2)
     return photos, made

@@ -20,6 +20,8 @@ WORTH, SENTENCES = 0.7, 2
 """Decibels that are worth a sentence, and how many sentences are said."""
 SEEN = 0.05
 """Confidence below which no picture shows a point."""
+WIDER = 0.3
+"""Pixels from which masks are wider than the object."""
 STOOD_ON = 0.25
 """What a view from below counts."""
 ALIKE, OUTLINED = 21.0, 0.95
@@ -42,12 +44,11 @@ def advice(train: Measures, other: Measures, fringe: float, apart: float, lit: b
     whether a material was recovered.
     """
     found, shift, gain = [], other.shift, other.inside - other.psnr
-    wider = (
-        f"masks are wider than the object by {fringe:.1f} pixels" if fringe > 0.3 else "outlines do not fit"
-    )
-    found.append(
-        Advice("masks", gain, f"pixels beside outlines cost {gain:.1f} dB, as {wider}: draw closer masks")
-    )
+    text = f"pixels beside outlines cost {gain:.1f} dB: larger pictures (--size, --fine) show outlines better"
+    if fringe > WIDER:
+        wide = f"masks are wider than the object by {fringe:.1f} pixels"
+        text = f"pixels beside outlines cost {gain:.1f} dB, as {wide}: draw closer masks"
+    found.append(Advice("masks" if fringe > WIDER else "size", gain, text))
     gain = other.exposed - other.psnr
     text = f"exposures that nobody knows cost {gain:.1f} dB: take pictures with exposure and white balance locked"
     found.append(Advice("exposure", gain, text))

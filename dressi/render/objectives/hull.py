@@ -78,7 +78,7 @@ def inside_masks(
     alive = np.arange(len(points))
     seen = np.zeros(len(points), dtype=np.int64)
     for mask, told, camera in zip(masks, _known(masks, known), cameras, strict=True):
-        sees, covered = _look_up(mask, told, camera, points[alive])
+        sees, covered = look_up(mask, told, camera, points[alive])
         seen[alive] += sees
         alive = alive[covered | ~sees]
     inside = np.zeros(len(points), dtype=bool)
@@ -157,10 +157,16 @@ def _known(masks: np.ndarray, known: np.ndarray | None) -> np.ndarray:
     return np.ones(masks.shape, dtype=bool) if known is None else np.asarray(known) > 0
 
 
-def _look_up(
+def look_up(
     mask: np.ndarray, told: np.ndarray, camera: Camera, points: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Whether each point projects to a known pixel of the image, and whether the mask is set there."""
+    """(P,) bool each: whether points (P, 3) project to known pixels of an image, and whether its mask is set there.
+
+    >>> from dressi.render import Camera
+    >>> camera, all_set = Camera.perspective(40, (8, 8), (0, 0, 4), (0, 0, 0)), np.ones((8, 8), bool)
+    >>> [found.tolist() for found in look_up(all_set, all_set, camera, np.array([[0.0, 0, 0], [9, 0, 0]]))]
+    [[True, False], [True, False]]
+    """
     matrix = (camera.intrinsics @ camera.view[:3]).astype(points.dtype)
     image = points @ matrix[:, :3].T + matrix[:, 3]
     front = image[:, 2] > 0

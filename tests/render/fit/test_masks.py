@@ -15,12 +15,13 @@ from dressi import DressiAD, InputError
 from dressi.render import Camera, Cameras, iou, linear_to_srgb, orbit, primitives, render, ring
 from dressi.render.fit import draw
 from dressi.render.fit.common_masks import _place, _spreads, common_masks
+from dressi.render.fit.data.agreeing import agreeing
 from dressi.render.fit.masks import box, clean, difference, has_masks, mask_maker, otsu, threshold
-from dressi.render.io import encode_png, load_photos, read_image, save_image
+from dressi.render.io import Photos, encode_png, load_photos, read_image, save_image
 from dressi.render.io.calibration import Calibration, View, encode_cameras, read_calibration
 from dressi.render.io.images import resize
 from dressi.render.io.lens import Lens
-from dressi.render.mesh.primitives import octasphere, pear
+from dressi.render.mesh.primitives import bowl, cube, octasphere, pear
 
 SIZE = (96, 80)
 SCALE = 3
@@ -294,3 +295,28 @@ def test_the_foot_of_an_object_is_no_ground():
     for wide, expected in ((1.2, False), (5.0, True)):
         points = np.concatenate([standing, plane * wide])
         assert _spreads(points, near, np.array([0.0, 1, 0]), 0.0, 0.02) == expected
+
+
+def test_photographs_that_do_not_belong_are_left_out_and_exposures_brought_together():
+    duck, stick = bowl(3), cube()
+    stick.positions = stick.positions * (0.15, 1.0, 0.15)
+    cameras = ring(np.zeros(3), 1.2, 12, (48, 36))
+    pictures, strange = (
+        render(mesh, cameras, colours=0.5 + 0.2 * mesh.positions, light=None) for mesh in (duck, stick)
+    )
+    names = tuple(f"{k}.png" for k in range(12))
+    good = Photos(pictures.colour, pictures.mask, cameras, names, np.array([[-1.0] * 3, [1.0] * 3]))
+    same = agreeing(good)
+    assert same.names == names and not same.notes and same.images is good.images
+    images, masks = good.images.copy(), good.masks.copy()
+    for k in (2, 7):
+        images[k], masks[k] = strange.colour[k], strange.mask[k]
+    found = agreeing(replace(good, images=images, masks=masks))
+    assert found.names == tuple(name for k, name in enumerate(names) if k not in (2, 7))
+    assert len(found.cameras) == len(found.images) == 10 and "'2.png', '7.png'" in found.notes[0]
+    dark = good.images.copy()
+    dark[[1, 4, 5]] /= 8
+    found = agreeing(replace(good, images=dark))
+    assert "'1.png', '4.png', '5.png' are" in found.notes[0] and "times as dark" in found.notes[0]
+    ratio = found.images[masks > 0.5].mean() / good.images[masks > 0.5].mean()
+    assert len(found.names) == 12 and abs(ratio - 1) < 0.05
