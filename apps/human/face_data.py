@@ -24,9 +24,13 @@ from dressi.render.faces import (
 )
 from dressi.render.io.files import data_file
 from dressi.render.io.images import resize
+from dressi.render.mesh.primitives import icosphere
+from dressi.render.shading.harmonics import CLAMPED_COSINE, harmonics
 
 FULL_HEAD = 200.0
 """Millimetres from the crown to the chin, to which errors are scaled."""
+BRIGHTEST = 0.95
+"""Colour of random faces, linear: a picture that clips says less."""
 DISTANCE, FIELD = 60.0, 30.0
 """Of the cameras, in units of the model (cm) and degrees."""
 
@@ -54,7 +58,7 @@ def face_model(cache: Path | None = None) -> FaceModel:
 
 def random_face(model: FaceModel, seed: int) -> Face:
     """Weights of identity and albedo of deviation 1, six expressions up to .8, a turn of about 10 degrees, and light from a
-    random direction near the front."""
+    random direction near the front, exposed so that no colour is above .95."""
     rng = np.random.default_rng(seed)
     expression = np.zeros(len(model.expression))
     few = rng.choice(len(expression), min(6, len(expression)), replace=False)
@@ -68,7 +72,14 @@ def random_face(model: FaceModel, seed: int) -> Face:
     light[0], light[1:4] = 2.4, 1.4 * towards[[1, 2, 0], None]
     light *= rng.uniform(0.85, 1.15, 3)
     identity = rng.normal(size=len(model.identity))
-    return Face(model, identity, expression, motion, rng.normal(size=len(model.albedo_modes)), light)
+    albedo = rng.normal(size=len(model.albedo_modes))
+    if model.albedo is not None:
+        # Normals of all directions: those of the face may be any of them. This light has degrees 0 and 1.
+        gathered = np.repeat(CLAMPED_COSINE[:2], (1, 3))[:, None] * light[:4]
+        irradiance = harmonics(icosphere(3).positions)[:, :4] @ gathered
+        brightest = irradiance.max(0) * model.colours(albedo).max(0)
+        light *= min(1.0, BRIGHTEST / float(brightest.max()))
+    return Face(model, identity, expression, motion, albedo, light)
 
 
 def cameras(turns: list[float], size: int) -> Cameras:

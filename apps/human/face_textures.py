@@ -7,7 +7,8 @@ Each of --people faces is random (identity, expression, pose), with textures fin
 Four views of 480x640 are recorded by Mitsuba 3 with the noise of a sensor (``face_recording``), once: --out keeps them. Then
 all but the cameras is unknown. ``FaceFitter`` finds the geometry and a first albedo from pictures, landmarks, depths and masks. From there
 albedo, normal map and roughness are learned as textures of the model's UVs, and the light as an environment map, by the colour term and the
-regularizers of equation 8; Adam instead of SGD.  --one-view: also the geometry from one view with landmarks alone.
+regularizers of equation 8; Adam instead of SGD.  --one-view: also the geometry from one view without depths, judged by
+"similarity", as NoW does (``figure19.py``): in place and rigid contain the size, which one view hardly tells.
 
 Measures: millimetres of vertices (as ``figure19.py``), and PSNR in dB of linear light, where the face is. "unseen": a view that was not
 recorded, in the light that was found. "relit": the same view in another light, which is given. Each for the found face and textures, for the

@@ -41,8 +41,10 @@ class Stage(NamedTuple):
 STAGES = (
     Stage(GEOMETRY, 0, 1.0),
     Stage(GEOMETRY, 0, 1.0),  # again: how many modes landmarks tell is known only now
-    Stage(LEARNED, 0.5, 1.0),
-    Stage(LEARNED, 1.0, 0.5),
+    Stage(LEARNED, 0.5, 0.5),
+    Stage(LEARNED, 0.5, 0.5),  # again, as the next: how far colours are to be trusted is known only now
+    Stage(LEARNED, 1.0, 0.25),
+    Stage(LEARNED, 1.0, 0.25),
 )
 
 
@@ -165,6 +167,8 @@ class FaceFitter:
         engine.restore(fresh)
         for leaf, array in graph.values(data, face).items():
             engine.send(leaf, array)
+        if stage.rows and data.pictures is not None:
+            engine.send(*graph.trust(np.asarray(engine.recv("away"), np.float64)))
         before = len(engine.losses())
         engine.step(self._steps(stage))
         return graph.found(engine, face), [float(cost) for cost in engine.losses()[before:]]
@@ -182,6 +186,8 @@ class FaceFitter:
         graph = FaceGraph(data, face, options.noise, options.poses)
         residuals, unknowns = list(graph.residuals(drawn=stage.rows > 0).values()), graph.leaves(learned)
         engine = self._make()
+        if stage.rows and data.pictures is not None:
+            engine.set_output("away", graph.away)
         if options.method == METHODS[0] or not stage.rows:
             solver = LevenbergMarquardt(iterations=options.iterations, preconditioner=Jacobi(), radius=100.0)
             if stage.rows:

@@ -79,6 +79,8 @@ class Noise:
 
 ROUNDING = 1e-6
 """Masks are outside of [0, 1] by this at most."""
+BLOCKS = 8
+"""Along the height of a picture: errors of colours are taken as independent between blocks."""
 WHITE = 0.999
 """Channels of pictures from here on are over-exposed: the light was at least this."""
 
@@ -262,6 +264,7 @@ class FaceGraph:
         if data.pictures is not None:
             inputs["pictures"] = (VEC3, data.pictures)
             inputs["clipped"] = (VEC3, (data.clipped > 0).astype(np.float64))
+            inputs["trust"] = number(1.0)
         if views == 1 and data.depths is None:
             eye = np.linalg.inv(cameras[0].view)[:3, 3]
             expression = start.expression / model.expression_deviation
@@ -418,12 +421,35 @@ class FaceGraph:
         inside = self._leaves.get("inside")
         return drawn if inside is None else F.logical_and(drawn, F.greater(inside, 0.5))
 
-    def _colour(self) -> Robust:
-        """Over-exposed light is at least as bright as the picture: only what is drawn darker counts there."""
+    @cached_property
+    def away(self) -> Variable:
+        """VEC3: drawn minus seen colours. Over-exposed light is at least as bright as the picture: only what is
+        drawn darker counts there."""
         away = self.picture.colour - self._leaves["pictures"]
         away = away - F.hadamard(F.maximum(away, 0.0), self._leaves["clipped"])
-        away = F.select(self._seen, away, (0.0, 0.0, 0.0))
-        return Robust(away * (self._pixel / self.noise.colour), cauchy(3.0 * self._pixel))
+        return F.select(self._seen, away, (0.0, 0.0, 0.0))
+
+    def _colour(self) -> Robust:
+        scale = self._leaves["trust"] * (self._pixel / self.noise.colour)
+        return Robust(self.away * scale, cauchy(3.0 * self._pixel))
+
+    def trust(self, away: np.ndarray) -> tuple[Variable, np.ndarray]:
+        """The leaf that scales residuals of colour, at most 1, and its value for differences (N, H, W, 3) at the
+        start of a stage.
+
+        Shadows, shine and freckles that the model lacks are errors of whole regions, and thousands of pixels
+        with the same error would pull identity far out of its prior to explain them. Errors of n independent
+        pixels have means of squares n times smaller after means over n pixels; what is left in means over
+        blocks says how large the deviation of a pixel is when all pixels of a block count as independent.
+        """
+        side = max(self.cameras.size[1] // BLOCKS, 1)
+        seen = np.abs(away).max(-1, keepdims=True) > 0
+        cells = [np.add.reduceat(np.add.reduceat(image, np.arange(0, image.shape[1], side), axis=1),
+                 np.arange(0, image.shape[2], side), axis=2) for image in (away, seen.astype(float))]  # fmt: skip
+        power = np.square(cells[0]).sum() / (3 * max(cells[1].sum(), 1.0))
+        deviation = self._pixel * np.sqrt(power)
+        value = min(1.0, self.noise.colour / max(float(deviation), 1e-9))
+        return self._leaves["trust"], np.full((1, 1, 1), value)
 
     def _depth(self) -> Robust:
         target = self._leaves["depths"]

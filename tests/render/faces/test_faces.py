@@ -193,6 +193,18 @@ def test_what_is_over_exposed_is_at_least_as_bright():
     assert evaluate([FaceGraph(known, bright).residuals()["colour"].residual])[0][0][burnt].sum() > 0
 
 
+def test_colours_wrong_in_whole_regions_count_as_few_pixels():
+    graph = FaceGraph(FaceData(CAMERA, np.zeros((SIZE, SIZE, 3))), TRUTH)
+    side, inside = SIZE // 8, evaluate([graph.picture.face])[0] >= 0
+    white = np.where(inside[..., None], 0.03 * RANDOM.normal(size=(1, SIZE, SIZE, 3)), 0.0)
+    blocks = np.repeat(np.repeat(RANDOM.normal(size=(1, 8, 8, 3)), side, 1), side, 2)
+    leaf, alone = graph.trust(white)
+    _, together = graph.trust(np.where(inside[..., None], 0.06 * blocks, 0.0))
+    assert leaf.name == "trust" and 0.8 < alone.item() <= 1.0
+    # Twice the deviation, and the pixels of a block tell the same: about as many times less as a block is wide.
+    assert 0.7 < together.item() * 2 * side < 1.6
+
+
 def test_landmarks_alone_tell_where_the_mean_face_is():
     marks = seen(Face(MODEL, motion=TURN), CAMERA)["landmarks"]
     found = start_motion(MODEL, FaceData(CAMERA, landmarks=marks))
