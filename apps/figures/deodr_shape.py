@@ -7,8 +7,10 @@ Lambert's shading at the vertices and its derivative are NumPy here, in float64.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import numpy as np
 import scipy.sparse
@@ -67,6 +69,8 @@ def descend(
 
     Positions take large steps: AdamUniform on u = (I + strength L) x.
     """
+    if find_spec("deodr") is None:
+        sys.exit("deodr is not installed; run pip install dressi[peers]")
     count = len(positions)
     i, j = np.stack([faces, np.roll(faces, -1, axis=1)]).reshape(2, -1)
     ones = scipy.sparse.coo_matrix((np.ones(len(i)), (i, j)), (count, count))

@@ -1,7 +1,7 @@
 """A spatial transformer as a layer that is learned with its network: handwritten digits, turned, scaled and moved (Jaderberg and others,
 2015, section 4.1).
 
-    python apps/networks/turned_digits.py --json apps/results/pipelines/turned_digits.json
+    python apps/networks/turned_digits.py --json apps/results/networks/turned_digits.json
     python apps/networks/turned_digits.py --quick
 
 Two networks of the same layers say which digit a picture of 24 x 24 pixels shows. One of them first lets a small network look at the

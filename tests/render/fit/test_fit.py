@@ -418,9 +418,9 @@ def test_colours_by_direction_are_found(make_engine):
     target = pear(16, 12, 32)
     scene = mesh_dataset(target, 8, SIZE, make_engine, 1)
     unit_mesh, cameras = scene.to_unit(target), scene.train.cameras
-    slopes = np.zeros((8, len(target.positions), 3))
-    slopes[[0, 2, 3]] = [[[0.3, 0.1, -0.1]], [[0.0, 0.2, 0.1]], [[0.1, 0.1, 0.1]]]
-    mean = mean_directions(unit_mesh, (cameras.centers - scene.center) / scene.radius)
+    slopes = np.zeros((9, len(target.positions), 3))
+    slopes[[1, 3, 4]] = [[[0.3, 0.1, -0.1]], [[0.0, 0.2, 0.1]], [[0.1, 0.1, 0.1]]]
+    mean, _ = mean_directions(unit_mesh, (cameras.centers - scene.center) / scene.radius)
     true, others = DirectionalColour(target.positions, mean, slopes), scene.held_out.cameras
     colors, wanted = (
         draw(target, some, make_engine, shader=true.shader(target))[1] for some in (cameras, others)
@@ -435,19 +435,24 @@ def test_colours_by_direction_are_found(make_engine):
             shader = DirectionalColour(target.positions, mean, np.stack(slopes)).shader(target)
         shown = draw(replace(target, texture=found.mesh.texture), others, make_engine, shader=shader)[1]
         error.append(np.square(shown - wanted).mean())
-    assert error[1] < 0.5 * error[0]
+    alone = draw(replace(target, texture=found.mesh.texture), others, make_engine)[1]
+    print(error, np.square(alone - wanted).mean())
+    assert error[1] < 0.5 * error[0] and np.square(alone - wanted).mean() < 1.2 * error[0]
 
 
 def test_colours_by_direction_turn_with_the_mesh(tmp_path):
     rng = np.random.default_rng(0)
     mean, to_eye = rng.standard_normal((2, 5, 3))
-    given = DirectionalColour(rng.standard_normal((5, 3)), mean, rng.standard_normal((8, 5, 3)))
+    given = DirectionalColour(rng.standard_normal((5, 3)), mean, rng.standard_normal((9, 5, 3)))
     turn = exp_se3([0.4, -0.7, 0.2], [0.0, 0.0, 0.0])[:3, :3]
     given.turned(given.positions @ turn.T, turn).save(tmp_path / "turned.npz")
     turned = DirectionalColour.load(tmp_path / "turned.npz")
 
     def light(colour: DirectionalColour, directions: np.ndarray) -> np.ndarray:
-        return np.einsum("kv,kvc->vc", np.stack(bands(*(directions - colour.mean).T)), colour.slopes)
+        return sum(
+            band * slope.T
+            for band, slope in zip(bands(*(directions - colour.mean).T), colour.slopes, strict=True)
+        )
 
     assert_allclose(light(turned, to_eye @ turn.T), light(given, to_eye), atol=1e-4)
     with pytest.raises(InputError, match="holds no colours by direction"):

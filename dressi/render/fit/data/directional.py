@@ -27,15 +27,15 @@ from ...surface.screen import Surface
 class DirectionalColour:
     """Linear light that points add to their texture towards an eye: ``bands(direction - mean) . slopes``.
 
-    These are the harmonics of degrees one and two of each vertex (Ramamoorthi and Hanrahan 2001, equation 3),
-    about the mean direction of its pictures, where the texture is what is seen. Interpolated over faces; sums
-    below 0 are black.
+    These are the harmonics up to degree two of each vertex (Ramamoorthi and Hanrahan 2001, equation 3), about
+    the mean direction of its pictures. In the mean over these they add nothing: the texture by itself is what
+    is seen on average. Interpolated over faces; sums below 0 are black.
 
     positions: (V, 3) of the vertices.  mean: (V, 3), the mean of the unit directions to the eyes that see
-    them.  slopes: (8, V, 3), the factor of each of the ``bands``, linear light.
+    them.  slopes: (9, V, 3), the factor of each of the ``bands``, linear light.
 
     >>> ball = primitives.icosphere(1)
-    >>> none = DirectionalColour(ball.positions, ball.positions, np.zeros((8, 42, 3)))
+    >>> none = DirectionalColour(ball.positions, ball.positions, np.zeros((9, 42, 3)))
     >>> picture = render(ball, size=(32, 32), shader=none.shader(ball))
     """
 
@@ -58,8 +58,9 @@ class DirectionalColour:
         """After a motion that brings the vertices to ``positions`` and turns directions by a (3, 3)."""
         # Bands of turned directions are sums of the others: what some directions say.
         some = np.random.default_rng(0).standard_normal((3, 32))
-        mixed = np.linalg.lstsq(np.stack(bands(*(rotation @ some)), 1), np.stack(bands(*some), 1), rcond=None)
-        slopes = np.einsum("jk,kvc->jvc", mixed[0], self.slopes)
+        those, these = (np.stack(bands(*directions)[1:], 1) for directions in (rotation @ some, some))
+        mixed = np.linalg.lstsq(those, these, rcond=None)[0]
+        slopes = np.concatenate([self.slopes[:1], np.einsum("jk,kvc->jvc", mixed, self.slopes[1:])])
         return replace(self, positions=positions, mean=self.mean @ rotation.T, slopes=slopes)
 
     def save(self, path: Path) -> None:
@@ -87,22 +88,22 @@ def added(surface: Surface, to_eye: Variable, mean: Variable, slopes: Sequence[V
 
 
 def bands(x: Any, y: Any, z: Any) -> tuple[Any, ...]:
-    """The eight harmonics of degrees one and two of vectors, as polynomials. Differentiable.
+    """The nine harmonics up to degree two of vectors, as polynomials. Differentiable.
 
     >>> bands(1.0, 0.0, 0.0)
-    (1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, -1.0)
+    (1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, -1.0)
     """
-    return x, y, z, x * y, y * z, z * x, x * x - y * y, 2 * z * z - x * x - y * y
+    return 1.0, x, y, z, x * y, y * z, z * x, x * x - y * y, 2 * z * z - x * x - y * y
 
 
-def mean_directions(mesh: Mesh, eyes: np.ndarray) -> np.ndarray:
-    """(V, 3): of the vertices, the mean of the unit directions to those eyes (N, 3) that they face, each by
-    the cosine at which it sees them; the normal where none does."""
+def mean_directions(mesh: Mesh, eyes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of the vertices, (V, 3), the mean of the unit directions to those eyes (N, 3) that they face, each by the
+    cosine at which it sees them, the normal where none does; and (9, V) that of the ``bands`` about it."""
     normals = mesh.vertex_normals()
-    total, weight = 1e-3 * normals, np.full((len(normals), 1), 1e-3)
-    for eye in eyes:
-        direction = unit(eye - mesh.positions)
-        cosine = np.maximum((direction * normals).sum(1, keepdims=True), 0.0)
-        total += cosine * direction
-        weight += cosine
-    return total / weight
+    directions = np.stack([normals, *(unit(eye - mesh.positions) for eye in eyes)])
+    cosines = np.maximum((directions * normals).sum(-1), 0.0)
+    cosines[0] = 1e-3
+    cosines /= cosines.sum(0)
+    mean = np.einsum("nv,nvc->vc", cosines, directions)
+    away = np.moveaxis(directions - mean, -1, 0)
+    return mean, np.stack([(cosines * band).sum(0) for band in bands(*away)])

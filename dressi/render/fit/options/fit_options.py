@@ -168,7 +168,7 @@ class FitOptions:
     directional: bool | None = option(
         None,
         "Find how colours change with the direction from which they are seen along with the texture, which then is"
-        " what is seen from the mean direction. Default: for eight photographs or more, without --optimize.",
+        " the mean of what is seen. Default: for eight photographs or more, without --optimize.",
         TEXTURE,
     )
     joint: bool = option(

@@ -232,9 +232,11 @@ class Slopes:
     """
 
     def __init__(self, mesh: Mesh, neighbours: Adjacency, eyes: Variable, steps: int):
-        self.towards = mean_directions(mesh, evaluate([eyes])[0].reshape(-1, 3))
+        self.towards, self.usual = mean_directions(mesh, evaluate([eyes])[0].reshape(-1, 3))
         self._mean = list_leaf("mean direction", VEC3, self.towards)
-        self.leaves = [list_leaf(f"slope {k}", VEC3, np.zeros((len(self.towards), 3))) for k in range(8)]
+        self.leaves = [list_leaf(f"slope {k}", VEC3, np.zeros((len(self.towards), 3))) for k in range(1, 9)]
+        usual = (list_leaf(f"usual {k}", FLOAT, band) for k, band in enumerate(self.usual[1:]))
+        self._still = -total([leaf * band for leaf, band in zip(self.leaves, usual, strict=True)])
         pace = optim.chain(smoothed(neighbours), optim.adam(optim.cosine(*SLOPE_PACE, steps), BETAS))
         parts = [
             laplacian_loss(leaf, neighbours) * EVEN + F.mean(F.dot(leaf, leaf)) * SMALL
@@ -246,13 +248,13 @@ class Slopes:
         """VEC3: what is added at each pixel of a surface. position: VEC3 list; eyes: VEC3 1x1, one a view."""
         to_eye = F.stop_gradient(F.normalize(eyes - surface.interpolate(position)))
         surface = replace(surface, weights=F.stop_gradient(surface.weights))
-        return added(surface, to_eye, self._mean, self.leaves)
+        return added(surface, to_eye, self._mean, [self._still, *self.leaves])
 
     def found(self, state: dict[str, np.ndarray]) -> np.ndarray:
-        """(9, V, 3): mean and slopes of a state of the engine."""
+        """(10, V, 3): mean and slopes of a state of the engine."""
         count = len(self.towards)
-        slopes = (list_values(state[f"slope {k}"], count)[0] for k in range(8))
-        return np.stack([self.towards, *slopes])
+        slopes = [list_values(state[f"slope {k}"], count)[0] for k in range(1, 9)]
+        return np.stack([self.towards, -np.einsum("kv,kvc->vc", self.usual[1:], slopes), *slopes])
 
 
 def bending(
