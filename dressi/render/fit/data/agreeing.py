@@ -13,7 +13,7 @@ from ...objectives.hull import look_up
 
 CELLS, ROWS = 40, 28
 """Cells along each side of the grid on which masks are compared, and rows of the small pictures."""
-DENIED, STRANGE = 0.1, 0.76
+DENIED, STRANGE = 0.1, 0.7
 """Share of the other masks that may deny a point, and the overlap with what is left of them, relative to the usual
 one, below which a mask is of another thing."""
 FEWEST = 6
