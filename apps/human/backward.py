@@ -12,7 +12,7 @@ from dressi.ad.graph.types import VEC3
 
 DECAY = 0.9
 """Of the first moment of Adam, which after the first step is 1 - DECAY times the derivative."""
-AWAY, STEP = 0.1, 0.003
+AWAY, STEP = 0.1, 0.001
 """How far the parameters are from those of the target, and half of a central difference: parts of the parameters."""
 
 
