@@ -174,11 +174,11 @@ class SurfaceDistance:
 
         >>> from dressi.render.mesh.primitives import cube
         >>> plate = cube()
-        >>> plate.positions = plate.positions * (1, 0.01, 1)
+        >>> plate.positions = plate.positions * (1, 0.001, 1)
         >>> up = np.array([[0.0, 1, 0]])
-        >>> face, weights = SurfaceDistance(plate).nearest(np.array([[0.2, -1.0, 0.1]]), up)
+        >>> face, weights = SurfaceDistance(plate).nearest(np.array([[0.2, -0.1, 0.1]]), up)
         >>> np.einsum("pk,pkd->pd", weights, plate.positions[plate.faces[face]]).round(6).tolist()
-        [[0.2, 0.01, 0.1]]
+        [[0.2, 0.001, 0.1]]
         """
         point, face, first = self._candidates(points)
         corners = self.mesh.positions[self.mesh.faces[face]]
