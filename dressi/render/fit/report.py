@@ -50,7 +50,7 @@ from ..shading.lights import LightSource
 from ..surface.color import linear_to_srgb, srgb_to_linear
 from .advice import WORTH, Measures, advice, coverage, shift
 from .data.dataset import Dataset, FitResult, Observations, Parts, Quality
-from .data.textures import levelled
+from .data.textures import dilated, levelled
 from .disk import cannot_write, locked, temporary_prefix
 
 LIGHT = "light.json"
@@ -129,7 +129,10 @@ def write_results(
     if not dataset.exact:
         _, drawn = draw(mesh, views.cameras, make_engine, light=result.light, shader=shader)
         sure = confidence(mesh, views, exposed(drawn, result.exposures, result.gains), make_engine)
-        mesh = seamless(mesh, sure.sure, make_engine)
+        still, usual = (None, None) if own is None else own.settled(mesh, views.cameras.centers, sure.weights)
+        even = seamless(mesh, sure.sure, make_engine, usual)
+        mesh, own = even, own if even is mesh else still
+        shader = None if own is None else own.shader(mesh)
     masks, colors = draw(mesh, cameras, make_engine, views.samples, result.light, shader)
     count = len(views.cameras)
     train = score(views, masks[:count], colors[:count], result.exposures, result.gains)
@@ -362,10 +365,15 @@ class Confidence(NamedTuple):
 
     sure: np.ndarray
     """In [0, 1]: 0 where no picture shows one, and little where few do, at grazing angles, or disagree."""
-    views: np.ndarray
-    """How many views show it, each counted by the cosine at which it does."""
+    weights: np.ndarray
+    """(N, V): by how much each view shows it: the cosine at which it does."""
     residual: np.ndarray
     """Difference of the codes there, in the root of the mean square over these views; 0 without one."""
+
+    @property
+    def views(self) -> np.ndarray:
+        """How many views show it."""
+        return self.weights.sum(0)
 
 
 def confidence(mesh: Mesh, views: Observations, drawn: np.ndarray, make_engine: MakeEngine) -> Confidence:
@@ -379,7 +387,7 @@ def confidence(mesh: Mesh, views: Observations, drawn: np.ndarray, make_engine: 
     marked = Mesh(mesh.positions, mesh.faces, colors=places, color_faces=mesh.faces)
     _, shown = draw(marked, views.cameras, make_engine)
     normals = mesh.vertex_normals()
-    seen, doubt = np.zeros(len(places)), np.zeros(len(places))
+    weights, doubt = np.zeros((len(views.cameras), len(places))), np.zeros(len(places))
     for k, camera in enumerate(views.cameras):
         pixel, depth = camera.project(mesh.positions)
         at = np.stack([pixel[:, 1], pixel[:, 0]]) - 0.5
@@ -393,13 +401,13 @@ def confidence(mesh: Mesh, views: Observations, drawn: np.ndarray, make_engine: 
         # A pixel of a slope shows points that are farther from each other than its width.
         away = np.linalg.norm(shown[k, row, column] - places, axis=1) * np.clip(cosine, 0.25, 1.0)
         inside &= (away < reach) & (views.masks[k, row, column] >= 0.5)
-        weight = np.where(inside, np.clip(cosine, 0, 1), 0.0)
+        weights[k] = np.where(inside, np.clip(cosine, 0, 1), 0.0)
         difference = linear_to_srgb(drawn[k]) - linear_to_srgb(views.colors[k])
         squares = map_coordinates((difference**2).mean(-1), np.where(inside, at, 0), order=1, mode="nearest")
-        seen += weight
-        doubt += weight * squares
+        doubt += weights[k] * squares
+    seen = weights.sum(0)
     residual = np.sqrt(doubt / np.maximum(seen, 1e-12))
-    return Confidence((1 - np.exp(-seen / ENOUGH)) / (1 + (residual / DOUBT) ** 2), seen, residual)
+    return Confidence((1 - np.exp(-seen / ENOUGH)) / (1 + (residual / DOUBT) ** 2), weights, residual)
 
 
 def confidence_sheet(mesh: Mesh, found: Confidence, up: np.ndarray, make_engine: MakeEngine) -> np.ndarray:
@@ -416,22 +424,27 @@ def confidence_sheet(mesh: Mesh, found: Confidence, up: np.ndarray, make_engine:
     return np.concatenate([np.concatenate(list(row), axis=1) for row in rows])
 
 
-def seamless(mesh: Mesh, sure: np.ndarray, make_engine: MakeEngine) -> Mesh:
-    """The mesh with its texture ``levelled``, by the confidence (V,) of its vertices; as it is without a texture,
-    or where UVs repeat or overlap."""
+def seamless(mesh: Mesh, sure: np.ndarray, make_engine: MakeEngine, more: np.ndarray | None = None) -> Mesh:
+    """The mesh with its texture ``levelled``, by the confidence (V,) of its vertices, after ``more`` light (V, 3) was
+    added to it; as it is without a texture, or where UVs repeat or overlap."""
     if mesh.texture is None:
         return mesh
     engine = make_engine()
     try:
         charts = Charts(mesh, (mesh.texture.shape[1], mesh.texture.shape[0]))
-        corners = np.repeat(sure[mesh.faces][..., None], 3, axis=-1)
-        found = charts.evaluated(engine, {"sure": charts.spread("sure", corners)})
+        rows = {"sure": np.repeat(sure[:, None], 3, axis=1), **({} if more is None else {"more": more})}
+        found = charts.evaluated(
+            engine, {name: charts.spread(name, v[mesh.faces]) for name, v in rows.items()}
+        )
     except InputError:
         return mesh
     finally:
         engine.close()
     texels = np.where(found["inside"], found["sure"][..., 0], np.nan)
-    codes = levelled(linear_to_srgb(mesh.texture), mesh, texels)
+    texture = mesh.texture
+    if more is not None:
+        texture = np.clip(texture + dilated(found["more"], found["inside"]), 0, 1)
+    codes = levelled(linear_to_srgb(texture), mesh, texels)
     return replace(mesh, texture=srgb_to_linear(np.clip(codes, 0, 1)))
 
 

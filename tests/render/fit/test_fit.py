@@ -50,6 +50,7 @@ from dressi.render.fit.phases.texture import PARTS, TextureRound, roughness
 from dressi.render.fit.report import HELD_OUT, expected_gains, score, write_losses, write_results
 from dressi.render.io import Photos
 from dressi.render.mesh.primitives import octasphere, pear
+from dressi.render.mesh.rows import unit
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 from dressi.vk.plan.core.limits import PROFILES
 from dressi.vk.plan.model.records import CPU
@@ -282,8 +283,10 @@ def test_the_plan_does_not_depend_on_the_number_of_views():
 
     plans = []
     for views in (1, 6, 12):
-        # A single view starts from the sphere in any case, whose rounds are others than those of the hull.
-        job = FitJob(blank_scene(views), replace(TINY, start="sphere"), planning)
+        # A single view starts from the sphere in any case, whose rounds are others than those of the hull, and
+        # few views have no colours by direction.
+        options = replace(TINY, start="sphere", directional=False)
+        job = FitJob(blank_scene(views), options, planning)
         job.plan()
         plans.append(job.plans)
     assert plans[1] == plans[2] and set(plans[0]) == {"shape", "texture"}
@@ -436,7 +439,6 @@ def test_colours_by_direction_are_found(make_engine):
         shown = draw(replace(target, texture=found.mesh.texture), others, make_engine, shader=shader)[1]
         error.append(np.square(shown - wanted).mean())
     alone = draw(replace(target, texture=found.mesh.texture), others, make_engine)[1]
-    print(error, np.square(alone - wanted).mean())
     assert error[1] < 0.5 * error[0] and np.square(alone - wanted).mean() < 1.2 * error[0]
 
 
@@ -457,6 +459,13 @@ def test_colours_by_direction_turn_with_the_mesh(tmp_path):
     assert_allclose(light(turned, to_eye @ turn.T), light(given, to_eye), atol=1e-4)
     with pytest.raises(InputError, match="holds no colours by direction"):
         DirectionalColour.load(tmp_path / "none.npz")
+    eyes, weights = 3 * rng.standard_normal((4, 3)), rng.uniform(size=(4, 5)) * [1, 1, 1, 1, 0]
+    mesh = Mesh(given.positions, np.array([[0, 1, 2], [2, 3, 4]]))
+    still, usual = given.settled(mesh, eyes, weights)
+    assert_allclose(light(still, to_eye) + usual.T, light(given, to_eye), atol=1e-12)
+    seen = [light(still, unit(eye - mesh.positions)) for eye in eyes]
+    assert_allclose((weights[:, None] * seen).sum(0), 0, atol=1e-12)
+    assert not usual[4].any() and usual[:4].all()
 
 
 def test_exposures_are_expected_between_pictures():

@@ -54,6 +54,21 @@ class DirectionalColour:
 
         return shade
 
+    def settled(
+        self, mesh: Mesh, eyes: np.ndarray, weights: np.ndarray
+    ) -> tuple[DirectionalColour, np.ndarray]:
+        """For a mesh of that surface, without what they add in the mean over the eyes (N, 3) that see its vertices, by
+        weights (N, V); and that mean, (V, 3), which belongs into its texture. Where no eye sees one nothing changes.
+        """
+        near = KDTree(self.positions).query(mesh.positions)[1]
+        mean, slopes = self.mean[near], self.slopes[:, near].copy()
+        away = np.moveaxis(np.stack([unit(eye - mesh.positions) for eye in eyes]) - mean, -1, 0)
+        total = np.maximum(weights.sum(0), 1e-12)
+        shares = [(weights * band).sum(0) / total for band in bands(*away)]
+        usual = np.einsum("kv,kvc->vc", np.stack(shares), slopes)
+        slopes[0] -= usual
+        return DirectionalColour(mesh.positions, mean, slopes), usual
+
     def turned(self, positions: np.ndarray, rotation: np.ndarray) -> DirectionalColour:
         """After a motion that brings the vertices to ``positions`` and turns directions by a (3, 3)."""
         # Bands of turned directions are sums of the others: what some directions say.
