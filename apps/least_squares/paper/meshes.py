@@ -95,7 +95,7 @@ CASES: dict[str, Callable[[bool], Case]] = {
 def by_ceres(case: Case, enough: float, longest: float) -> dict[str, Any] | None:
     """Costs, steps and seconds of Ceres until a cost; at most so many seconds. None where pyceres is not installed."""
     try:
-        import pyceres
+        import pyceres  # pyright: ignore[reportMissingImports]
     except ImportError:
         print("pyceres is not installed, so Ceres is left out: pip install pyceres")
         return None
@@ -122,7 +122,7 @@ def by_ceres(case: Case, enough: float, longest: float) -> dict[str, Any] | None
             residuals[:], first = found[0].real, 1
             for slopes, width in zip(jacobians, self.widths, strict=True):
                 if slopes is not None:
-                    slopes[:] = (found[first : first + width].imag / STEP).T.ravel()
+                    slopes[:] = (np.imag(found[first : first + width]) / STEP).T.ravel()
                 first += width
             return True
 
