@@ -8,7 +8,7 @@ import inspect
 import os
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from functools import cache
 from typing import Any
@@ -130,6 +130,15 @@ def shown(text: object, most: int = LONGEST_QUOTE) -> str:
     line = " ".join(line[: 5 * most].split())
     line = "".join(c if c.isprintable() else "?" for c in line)
     return line if len(line) <= most else line[: most - 3] + "..."
+
+
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """Names for a message: the first ones, and how many more there are.
+
+    >>> listed(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 class KnownAttributes:

@@ -41,8 +41,9 @@ def draw(
 
     samples: per pixel, at ``sample_offsets``; mask and colour are their means in linear light. A single
     sample lies at the centre of the pixel, so that masks of opaque surfaces are 0 or 1.  light: in the world,
-    infinitely far from a single mesh.
-    None: unlit.  shader: what colours points instead. Textures are read trilinearly, each sample for its part of the pixel. Raises InputError.
+    infinitely far from a single mesh; None: unlit.  shader: what colours points instead.
+
+    Textures are read trilinearly, each sample for its part of the pixel. Raises InputError.
     """
     matrices = cameras.matrices
     if isinstance(shown, Mesh):

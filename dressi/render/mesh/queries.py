@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -151,9 +152,13 @@ class SurfaceDistance:
     def __init__(self, mesh: Mesh, count: int = 20_000):
         areas = mesh.face_areas()
         counts = np.ceil(count * areas / areas.sum()).astype(int)
-        self.mesh, self._normals = mesh, mesh.face_normals()
+        self.mesh = mesh
         self._face = np.repeat(np.arange(len(counts)), np.maximum(counts, 1))
         self._tree = scipy.spatial.KDTree(_points_on(mesh, self._face, np.random.default_rng(0)))
+
+    @cached_property
+    def _normals(self) -> np.ndarray:
+        return self.mesh.face_normals()
 
     def distances(self, points: np.ndarray, *, most: float = np.inf) -> np.ndarray:
         """(...) unsigned distances of points (..., 3), at most ``most``."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InputError
+from ...errors import InputError, listed
 from ..io.files import read_json, write_json
 from .motion import Models, Poll, Tell, guess_world, library, reconstruct
 from .pictures import Picture, list_pictures
@@ -170,8 +170,7 @@ def too_few(folder: Path, pictures: Sequence[Picture], models: Models) -> InputE
 
 
 def named(pictures: Sequence[Picture], chosen: Sequence[int]) -> str:
-    names = ", ".join(f"'{Path(pictures[i].name).name}'" for i in chosen[:NAMED])
-    return names if len(chosen) <= NAMED else f"{names} and {len(chosen) - NAMED} more"
+    return listed([f"'{Path(pictures[i].name).name}'" for i in chosen], NAMED)
 
 
 def cure(models: Models, missing: Sequence[int]) -> str:

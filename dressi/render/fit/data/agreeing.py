@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ....errors import listed
 from ...cameras import Cameras
 from ...io import Photos
 from ...io.images import resize
@@ -32,11 +33,11 @@ def agreeing(photos: Photos) -> Photos:
     notes, sizes = list(photos.notes), sorted({view.camera.size for view in photos.originals})
     if len(sizes) > 1:
         width, height = photos.cameras.size
-        several = named([f"{w}x{h}" for w, h in sizes])
+        several = listed([f"{w}x{h}" for w, h in sizes])
         notes.append(f"photographs of the sizes {several} are shrunk into {width}x{height} pixels and padded")
     kept = np.setdiff1d(np.arange(len(photos.names)), strangers(photos))
     if len(kept) < len(photos.names):
-        names = named([f"'{name}'" for k, name in enumerate(photos.names) if k not in kept])
+        names = listed([f"'{name}'" for k, name in enumerate(photos.names) if k not in kept])
         notes.append(
             f"the masks of {names} contradict those of the other photographs, as of another thing, a mirror image or a"
             " wrong camera; they are left out"
@@ -52,17 +53,12 @@ def agreeing(photos: Photos) -> Photos:
     factors = exposure_factors(photos)
     dark = np.flatnonzero(factors != 1)
     if len(dark):
-        factor, names = float(factors[dark[0]]), named([f"'{photos.names[k]}'" for k in dark])
+        factor, names = float(factors[dark[0]]), listed([f"'{photos.names[k]}'" for k in dark])
         how = f"{factor:.1f} times as dark" if factor > 1 else f"{1 / factor:.1f} times as bright"
         notes.append(f"{names} are {how} as the other photographs; they are brought to their exposure")
         images = np.minimum(photos.images * factors[:, None, None, None], 1.0).astype(np.float32)
         photos = replace(photos, images=images)
     return replace(photos, notes=tuple(notes))
-
-
-def named(names: list[str]) -> str:
-    """The first names, with commas."""
-    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
 
 
 def strangers(photos: Photos) -> list[int]:

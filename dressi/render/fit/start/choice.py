@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ....errors import InputError
+from ....errors import InputError, listed
 from ...core.engine import MakeEngine
 from ...mesh import Mesh
 from ...mesh.queries import sample_surface
@@ -105,7 +105,7 @@ def hull_of(dataset: Dataset, options: FitOptions) -> Hull | None:
     hull = Hull.of(dataset.matrices, train.masks, train.known, box)
     names = [f"'{train.cameras.cameras[view].name}'" for view in hull.wrong]
     if not hull.agree:
-        what = f"the masks contradict each other, those of {_listed(names)} most: their visual hull is empty"
+        what = f"the masks contradict each other, those of {listed(names)} most: their visual hull is empty"
         cure = "check these masks and their cameras"
         if asked:
             raise InputError(f"{what}; {cure}, or give --start sphere")
@@ -116,7 +116,7 @@ def hull_of(dataset: Dataset, options: FitOptions) -> Hull | None:
             ("mask", "contradicts", "is", "it") if len(names) == 1 else ("masks", "contradict", "are", "them")
         )
         warnings.warn(
-            f"the {mask} of {_listed(names)} {contradict} the others and {are} left out of the visual hull"
+            f"the {mask} of {listed(names)} {contradict} the others and {are} left out of the visual hull"
             f" that the fit starts from; check {them} and the camera",
             stacklevel=6,
         )
@@ -149,7 +149,3 @@ def _ball(sphere: Mesh, cells: int = 24) -> np.ndarray:
     axis = np.linspace(-1, 1, 2 * cells + 1)
     points = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3)
     return center + radius * points[(points**2).sum(1) <= 1]
-
-
-def _listed(names: list[str], most: int = 6) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
