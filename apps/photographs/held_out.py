@@ -5,13 +5,13 @@
 
 Runs `dressi fit --photos FOLDER` with the options after ``--`` on each folder. Each row is one folder: of its held-out pictures the
 IoU; the PSNR with the exposures that are expected of them, without any (``plain``), and with those that are solved for
-(``exposed``); both over the interior; and seconds of the clock and of the processor, with the load of the machine.
+(``exposed``); both over the interior; seconds of the clock and of the processor, with the load of the machine; and the peak of
+the resident memory, of which a device on the processor takes a part.
 """
 
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -23,16 +23,22 @@ from dressi.render.io import write_json
 
 def fitted(folder: Path, out: Path, options: list[str]) -> dict[str, float]:
     """The row of a folder."""
-    began, spent = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    began = time.perf_counter()
     command = [sys.executable, "-m", "dressi", "fit", "--photos", str(folder), "--out", str(out), *options]
-    subprocess.run(command, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    process = subprocess.Popen(command)
+    # Of this process alone: the peak of all children is that of the largest fit so far.
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
     report = json.loads((out / "report.json").read_text())
     return {
         **report["metrics"]["heldout"],
         "train_iou": report["metrics"]["train"]["iou"],
         "seconds": time.perf_counter() - began,
-        "cpu_s": after.ru_utime + after.ru_stime - spent.ru_utime - spent.ru_stime,
+        "cpu_s": used.ru_utime + used.ru_stime,
+        "peak_gigabytes": used.ru_maxrss * 1024 / 1e9,
+        "faces": report["surface"]["faces"],
         "load": os.getloadavg()[0],
     }
 

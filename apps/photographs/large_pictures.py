@@ -10,13 +10,10 @@ the system counts it, its seconds, and what it found. Memory that a device on th
 """
 
 import argparse
-import resource
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
+from held_out import fitted
 from phone_video import clutter
 from PIL import Image
 
@@ -25,7 +22,6 @@ from dressi.render import Node, Scene, load_mesh, orbit
 from dressi.render.drawing.draw import draw
 from dressi.render.io import write_json
 from dressi.render.io.calibration import encode_cameras
-from dressi.render.io.files import read_json
 from dressi.render.io.lens import Lens
 from dressi.render.shading.environment import Environment, studio
 from dressi.render.surface.color import linear_to_srgb
@@ -63,17 +59,9 @@ def draw_pictures(options: argparse.Namespace) -> None:
 
 
 def fit(options: argparse.Namespace) -> None:
-    begin = time.time()
-    command = [
-        sys.executable, "-m", "dressi", "fit", "--photos", options.photos, "--out", options.out, *options.arguments,
-    ]  # fmt: skip
-    subprocess.run([str(part) for part in command], check=True)
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    report = read_json(options.out / "report.json", "report")
     result = {
         "pictures": len(list(options.photos.glob("*.jpg"))), "size": list(SIZE), "arguments": options.arguments,
-        "peak_gigabytes": used.ru_maxrss * 1024 / 1e9, "seconds": time.time() - begin,
-        "cpu_seconds": used.ru_utime + used.ru_stime, "heldout": report["metrics"]["heldout"],
+        **fitted(options.photos, options.out, options.arguments),
     }  # fmt: skip
     print(f"peak {result['peak_gigabytes']:.2f} GB, {result['seconds']:.0f} s")
     if options.json:

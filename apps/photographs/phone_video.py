@@ -208,7 +208,8 @@ def cameras_of(fit: Path, video: Path) -> dict[str, Camera] | None:
 
 
 def surface_percent(truth: Mesh, found: Mesh, cameras: Cameras) -> dict[str, float]:
-    """Distances between surfaces where a camera sees the truth, in percent of the diagonal of its box."""
+    """Distances between surfaces where a camera sees the truth, in percent of the diagonal of its box, and there the
+    median of the angles between the faces of both, in degrees."""
     faces = render(truth, cameras, light=None, outputs=("face",)).face  # type: ignore[union-attr]
     counts = np.bincount(faces[faces >= 0], minlength=len(truth.faces))
     shown = replace(
@@ -216,7 +217,11 @@ def surface_percent(truth: Mesh, found: Mesh, cameras: Cameras) -> dict[str, flo
     )
     points = sample_surface(shown, 20_000, 0)
     diagonal = float(np.linalg.norm(np.ptp(truth.bounds(), axis=0)))
-    missing = 100 * SurfaceDistance(found, 100_000).distances(points) / diagonal
+    there = SurfaceDistance(found, 100_000)
+    missing = 100 * there.distances(points) / diagonal
+    faces = SurfaceDistance(shown, 100_000).nearest(points, np.zeros_like(points))[0]
+    normals = shown.face_normals()[faces]
+    cosines = (normals * found.face_normals()[there.nearest(points, normals)[0]]).sum(1)
     # What no frame shows is not measured: points of the result near that part are left out.
     other = sample_surface(found, 20_000, 0)
     to_all, to_shown = (SurfaceDistance(mesh, 100_000).distances(other) for mesh in (truth, shown))
@@ -225,7 +230,7 @@ def surface_percent(truth: Mesh, found: Mesh, cameras: Cameras) -> dict[str, flo
     return {
         "mean": 0.5 * float(missing.mean() + extra.mean()), "median": float(np.median(both)),
         "p90": float(np.percentile(both, 90)), "scan_to_fit": float(missing.mean()), "fit_to_scan": float(extra.mean()),
-        "within_half": float(np.mean(both < 0.5)),
+        "within_half": float(np.mean(both < 0.5)), "normal_degrees": float(np.degrees(np.arccos(np.clip(np.median(cosines), -1, 1)))),
     }  # fmt: skip
 
 

@@ -259,7 +259,9 @@ def program(name: str):
     spec = importlib.util.spec_from_file_location(name, _APPS / f"{name}.py")
     assert spec is not None and spec.loader is not None
     app = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(app)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(_APPS)
+        spec.loader.exec_module(app)
 
     def call(*arguments: object) -> None:
         with pytest.MonkeyPatch.context() as patch:
@@ -282,12 +284,17 @@ def test_a_scan_is_filmed_and_found(tmp_path: Path):
     assert inside.std(0).min() > 0.01 and photos.images.std() > inside.std() / 2
     report = {"metrics": {"heldout": {"iou": 1.0}}, "time": {"total_s": 1.0}}
     (fit / "report.json").write_text(json.dumps(report))
-    errors = []
-    for scale in (1.0, 1.05):
-        save_mesh(fit / "result.glb", load_mesh(video / "truth.glb").moved(scale * scan.positions))
+    errors, angles = [], []
+    for scale in (1.0, 1.05, (1.0, 1.2, 1.0)):
+        save_mesh(
+            fit / "result.glb", load_mesh(video / "truth.glb").moved(np.multiply(scale, scan.positions))
+        )
         call("measure", "--video", video, "--fit", fit, "--json", tmp_path / "found.json")
-        errors.append(json.loads((tmp_path / "found.json").read_text())["surface_percent"]["mean"])
+        found = json.loads((tmp_path / "found.json").read_text())["surface_percent"]
+        errors.append(found["mean"])
+        angles.append(found["normal_degrees"])
     assert errors[0] < 0.1 < 0.5 < errors[1] < 3 and np.isfinite(errors).all()
+    assert max(angles[:2]) < 1 < 3 < angles[2] < 20
     options = ("--size", "16x12", "--steps", 2, "--texture-size", 8, "--start", "hull", "--no-colours")
     program("held_out")(video, "--json", tmp_path / "rows.json", "--", *options)
     (row,) = json.loads((tmp_path / "rows.json").read_text()).values()
@@ -302,6 +309,18 @@ def test_a_scan_is_filmed_and_found(tmp_path: Path):
     (row,) = json.loads((tmp_path / "masks.json").read_text()).values()
     assert row["iou"] == pytest.approx(0.75) and row["least_iou"] == 0 and row["over"] == 0
     assert row["wrong"] == [photos.originals[1].image.name]
+
+
+def test_a_fit_of_drawn_pictures_is_compared_with_their_surface(data: Path, tmp_path: Path):
+    options = ("--models", "Avocado", "--views", 8, "--size", "32x24", "--columns", 16, "--data", data)
+    of_fit = ("--steps", 2, "--texture-size", 8, "--start", "hull", "--no-colours")
+    file = tmp_path / "rows.json"
+    program("drawn_truth")(*options, "--out", tmp_path, "--json", file, "--", *of_fit)
+    (row,) = json.loads(file.read_text())
+    assert (row["model"], row["columns"]) == ("Avocado", 16) and row["iou"] > 0.5
+    assert 0 < row["surface_percent"]["mean"] < 5 and row["peak_gigabytes"] > 0.05
+    photos = load_photos(tmp_path / "Avocado")
+    assert photos.masks.shape == (8, 24, 32) and photos.images[photos.masks > 0].std() > 0.02
 
 
 HUMAN_APPS = Path(__file__).resolve().parents[2] / "apps"
