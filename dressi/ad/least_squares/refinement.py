@@ -35,13 +35,13 @@ class Refinement:
     ):
         if constraints.moving or constraints.limited(unknowns):
             raise GraphError(
-                "refine takes unknowns without bounds, fixed entries and manifolds; freeze parameters that are to"
-                " stay, and write a manifold into the residuals"
+                'refine and precision="double" take unknowns without bounds, fixed entries and manifolds; freeze parameters'
+                " that are to stay, and write a manifold into the residuals"
             )
         if drawn := rasters(energy.residuals):
             raise GraphError(
-                f"refine computes residuals in 64 bits on the host, which draws nothing; {drawn[0].output} is drawn,"
-                " so leave it to the steps of the solver"
+                'refine and precision="double" compute residuals in 64 bits on the host, which draws nothing;'
+                f" {drawn[0].output} is drawn, so leave it to the steps of the solver in 32 bits"
             )
         kind = GaussNewton(
             solver.iterations, 0.0, forcing=FORCING, reset=solver.reset, preconditioner=solver.preconditioner,

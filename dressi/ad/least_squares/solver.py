@@ -65,8 +65,11 @@ class LeastSquares(ABC):
     forcing: float = 0.0
     preconditioner: Preconditioner | None = Multilevel()  # noqa: RUF009 - a frozen record
     counter: Variable | None = None
+    precision: str = "single"
 
     def __post_init__(self) -> None:
+        if self.precision not in ("single", "double"):
+            raise GraphError(f'precision is "single" or "double", not {self.precision!r}')
         whole(self.iterations, "the number of iterations", 1)
         whole(self.reset, "the period of the residual's reset", 0)
         if self.counter is not None:
@@ -472,7 +475,7 @@ class GaussNewton(LeastSquares):
     linear residuals one step with enough iterations is the solution.
 
     iterations, tolerance, function_tolerance, gradient_tolerance, step_tolerance, independent, reset, forcing,
-    preconditioner, counter: as for ``LevenbergMarquardt``. line_search: halvings at most; if none helps, the
+    preconditioner, counter, precision: as for ``LevenbergMarquardt``. line_search: halvings at most; if none helps, the
     unknowns stay where they are and the problem ends. 0: t = 1 without a look at the cost, and no tolerance
     but that of a linear solve. Unknowns that no residual determines stay where
     they are. Raises GraphError.
@@ -491,6 +494,11 @@ class GaussNewton(LeastSquares):
     def __post_init__(self) -> None:
         super().__post_init__()
         whole(self.line_search, "the number of halvings", 0)
+        if self.precision == "double" and not self.line_search:
+            raise GraphError(
+                'precision="double" refines the unknowns where the solver ends, and GaussNewton(line_search=0) never'
+                " ends; leave its line search on, or call DressiAD.refine"
+            )
 
     def _numbers(self):
         return {LENGTH: 1.0, SEARCHING: 0.0}
@@ -554,7 +562,10 @@ class LevenbergMarquardt(LeastSquares):
     preconditioner: ``least_squares.Multilevel()`` for images and lists, ``least_squares.Jacobi()`` or
     ``BlockJacobi()``; None: plain conjugate gradients. counter: counts the steps, from ``optim.clock()``, for
     residuals whose weights follow a schedule; then set function_tolerance to 0, since a converged problem
-    does not look at its weights again. Raises GraphError.
+    does not look at its weights again. precision: "single": all of it in 32 bits. "double": the step with
+    which the solver ends is followed by ``DressiAD.refine``, so that J^T r, the cost and the unknowns have 64
+    bits on the host, and linear solves 32 on the device; ``recv`` then gives the unknowns in float64. No part
+    of a shader computes in 64 bits, so it runs on every device. Raises GraphError.
 
     >>> x = Variable.of([0.0, 0.0, 0.0, 0.0, 0.0], name="x")
     >>> with DressiAD() as ad:

@@ -250,6 +250,7 @@ class DressiAD:
     def recv(self, variable: Variable | str) -> np.ndarray:
         """The present value of a Variable, or of an output or the loss by name, as float32 or int32.
 
+        Unknowns that a solver with ``precision="double"`` has ended with come as float64.
         Shape (batch, H, W) + vtype.shape; lists made by ``Variable.of`` come back as lists; ``recv("loss")``
         is an array of one number without axes. A value that is out of date is computed. Raises GraphError.
         """
@@ -262,7 +263,7 @@ class DressiAD:
         The copy is queued after the steps so far; nothing waits for it. A handle stays valid when the graph
         is built again or this is closed. With 8 handles unread, the next call waits for the first of them.
         """
-        value = self._evaluations.read_one(self._find(variable))
+        value = self._runner.read(self._find(variable))
         return value.then(lambda array: array.reshape(())) if variable == LOSS else value
 
     def export(self, variable: Variable | str) -> ExportedImage:

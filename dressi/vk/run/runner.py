@@ -25,6 +25,7 @@ from ...errors import DeviceError, GraphError, InputError
 from ..plan.core.options import PlanOptions
 from ..plan.model.device import DeviceModel
 from ..planning import bytes_in_parts, program_within
+from .device.transfer import Readback
 from .evaluations import Evaluations
 from .execution.executor import VulkanExecutor
 from .execution.planned import planned
@@ -57,6 +58,7 @@ class Runner:
         self._built: VulkanExecutor | Steps | None = None
         self._program: Program | None = None
         self._began = False  # a step of a least-squares solver has shown finite derivatives
+        self._exact: dict[Variable, np.ndarray] = {}  # unknowns in 64 bits, with which a solver has ended
 
     def program(self) -> Program:
         """The simplified Program of a step; for a least-squares solver, what records the losses."""
@@ -87,6 +89,8 @@ class Runner:
         if procedure is None:
             self._built = running(self.program(), self._workspace, self._make)
         else:
+            if self._doubles:
+                self._refinement()  # raises for what has none, before anything is built
             check_start(self._objective, self._evaluations)
             warn_of_idle(self._objective, self._evaluations)
             for part in procedure.parts if config.check else ():
@@ -102,11 +106,14 @@ class Runner:
     def run(self, n: int) -> None:
         """Queue ``n`` steps. The first one of a least-squares solver is waited for, and checked."""
         built = self._build()
+        self._exact = self._refined()
         if n and self._objective.solves and isinstance(built, Steps) and not self._began:
             self._losses.run(built, 1)
             check_derivatives(self._objective, self._evaluations)
             self._began, n = True, n - 1
         self._losses.run(built, n)
+        if self._doubles and not self._exact and self.stopped() is not None:
+            self.refine()
 
     def stopped(self) -> str | None:
         """The reasons why the problems of a least-squares solver ended; None while one goes on."""
@@ -137,13 +144,30 @@ class Runner:
 
         return wanted.of(chosen or moving, column, lambda v: self._evaluations.read([v])[0].result())
 
-    def refine(self, steps: int, tolerance: float) -> list[np.ndarray]:
-        """As ``DressiAD.refine``."""
-        objective, workspace, solver = self._objective, self._workspace, self._objective.optimizer
+    @property
+    def _doubles(self) -> bool:
+        solver = self._objective.optimizer
+        return isinstance(solver, LeastSquares) and solver.precision == "double"
+
+    def _refinement(self) -> Refinement:
+        objective, solver = self._objective, self._objective.optimizer
         if objective.energy is None or not isinstance(solver, LeastSquares):
             raise GraphError("refine takes residuals and a solver of least squares, such as GaussNewton()")
         moving = [p for p in objective.parameters if p not in objective.frozen]
-        wanted = Refinement(objective.energy, solver, moving, objective.constraints)
+        return Refinement(objective.energy, solver, moving, objective.constraints)
+
+    def _refined(self) -> dict[Variable, np.ndarray]:
+        """Unknowns in 64 bits, unless something was sent since."""
+        return self._exact if isinstance(self._built, Steps) and not self._built.fresh else {}
+
+    def read(self, variable: Variable) -> Readback:
+        """The present value of a Variable, in 64 bits where a solver has found it in those."""
+        value, exact = self._evaluations.read_one(variable), self._refined().get(variable)
+        return value if exact is None else value.then(lambda _: variable.as_given(exact))
+
+    def refine(self, steps: int = 50, tolerance: float = 1e-13) -> list[np.ndarray]:
+        """As ``DressiAD.refine``."""
+        workspace, wanted = self._workspace, self._refinement()
         workspace.hold([*wanted.state.values(), *wanted.given])
         built = Steps(wanted.procedure, workspace, self._make)
 
@@ -159,7 +183,10 @@ class Runner:
             found = wanted.of(steps, tolerance, lambda v: read([v])[0], solved)
         finally:
             built.close()
-        workspace.send_many(dict(zip(moving, found, strict=True)))
+        exact = dict(zip(wanted.unknowns, found, strict=True))
+        workspace.send_many(exact)
+        if self._doubles and isinstance(self._built, Steps):
+            self._exact, self._built.fresh = exact, False  # no reason for further steps
         return found
 
     def wait(self) -> None:
@@ -186,7 +213,7 @@ class Runner:
         """Release what was built."""
         if self._built is not None:
             self._built.close()
-            self._built, self._began = None, False
+            self._built, self._began, self._exact = None, False, {}
 
     def print_times(self, stages: bool) -> None:
         """Print the time of the longest submission, and of each stage if ``stages``, where steps ran."""

@@ -647,6 +647,8 @@ def test_all_unknowns_frozen(device):
         lambda: GaussNewton(forcing=1.0),
         lambda: GaussNewton(tolerance=-1.0),
         lambda: GaussNewton(line_search=-1),
+        lambda: GaussNewton(precision="half"),
+        lambda: GaussNewton(precision="double", line_search=0),
         lambda: least_squares.huber(0.0),
     ],
 )
@@ -680,6 +682,33 @@ def test_refined_unknowns_are_those_of_a_solver_in_64_bits(device, solver):
     assert abs(near - exact).max() > 1e-9  # 32 bits alone do not reach it
 
 
+@pytest.mark.every_driver
+def test_a_solver_in_double_precision_ends_with_unknowns_in_64_bits(device):
+    x, square = Variable.of([0.1, 0.2, 0.3, 0.4, 0.5], name="x"), Variable.of(2.0, name="square")
+    residuals = [F.square(x) - square, 0.1 * (x - 3.0)]
+    with optimising(device, residuals, LevenbergMarquardt(precision="double"), [x]) as ad:
+        ad.step()
+        assert ad.recv(x).dtype == np.float32  # not there yet
+        ad.step(30)
+        for value in (2.0, 5.0):
+            if value != 2.0:
+                ad.send(square, value)
+                assert ad.recv(x).dtype == np.float32
+                ad.step(30)
+            found = ad.recv(x)
+            exact = np.full(5, np.sqrt(value))
+            for _ in range(20):  # Newton for the slope 2 x (x^2 - value) + 0.01 (x - 3)
+                slope = 2 * exact * (exact**2 - value) + 0.01 * (exact - 3)
+                exact = exact - slope / (6 * exact**2 - 2 * value + 0.01)
+            assert found.dtype == np.float64
+            assert_allclose(found, exact, rtol=1e-13)
+            ad.step(3)  # of a solver that has ended
+            assert_array_equal(ad.recv(x), found)
+            assert_array_equal(ad.state()["x"].ravel()[:5], found.astype(np.float32))
+        ad.send(x, np.arange(5.0))
+        assert_array_equal(ad.recv(x), np.arange(5.0, dtype=np.float32))
+
+
 def test_refine_refuses_what_has_no_gradient_on_the_host_or_no_plain_step(device):
     x = Variable.of([1.0, 2.0, 3.0, 4.0, 5.0], name="x")
     with DressiAD(device) as ad:
@@ -687,6 +716,9 @@ def test_refine_refuses_what_has_no_gradient_on_the_host_or_no_plain_step(device
         ad.set_optimizer(GaussNewton(), [x], bounds={x: (0.0, 1.0)})
         with pytest.raises(GraphError, match="without bounds, fixed entries and manifolds; freeze"):
             ad.refine()
+        ad.set_optimizer(GaussNewton(precision="double"), [x], bounds={x: (0.0, 9.0)})
+        with pytest.raises(GraphError, match='precision="double" take unknowns without bounds'):
+            ad.step()
         ad.set_optimizer(adam(0.1), [x])
         with pytest.raises(GraphError, match="a solver of least squares, such as GaussNewton"):
             ad.refine()

@@ -47,7 +47,7 @@ class _Recorded(NamedTuple):
 
 
 class Steps:
-    """Runs a Procedure. When one of its leaves is sent, its ``restart`` leaves become 1."""
+    """Runs a Procedure. When one of its leaves is sent, its ``restart`` leaves become 1 (``fresh``)."""
 
     def __init__(self, procedure: Procedure, workspace: Workspace, make: MakeExecutor):
         self.procedure, self._workspace = procedure, workspace
@@ -68,7 +68,7 @@ class Steps:
         self.leaves = frozenset(read.union(procedure.updated, procedure.stood_for))
         self._shut = False  # by an interrupt
         workspace.device.work.on_interrupt[self._end_early] = None
-        self._fresh = True  # something was sent since the last step
+        self.fresh = True  # something was sent since the last step
         self._noting = False
         self._settled = False  # nothing has happened since the last step
         self._again: _Recorded | None = None  # a step after a step
@@ -117,7 +117,7 @@ class Steps:
     def changed(self, leaf: Variable) -> None:
         """A leaf was sent, or another program changed it."""
         if not self._noting and leaf not in self._own:
-            self._fresh, self._settled, self._again = True, False, None
+            self.fresh, self._settled, self._again = True, False, None
 
     def check_lengths(self, counts: Counts) -> None:
         """The programs check them, each for itself."""
@@ -147,9 +147,9 @@ class Steps:
             for gate in self._gates.values():
                 gate.unshut()
             self._shut = False
-        if self._fresh:
+        if self.fresh:
             self._workspace.send_many({leaf: np.ones(leaf.shape) for leaf in self.procedure.restart})
-            self._fresh = False
+            self.fresh = False
         for executor in self._executors.values():
             if executor.built().refine():
                 self._again = None  # its command buffers are gone
@@ -224,7 +224,7 @@ class Steps:
 
     def refresh(self) -> None:
         """Queue a step unless all outputs have their present values."""
-        if self._fresh:
+        if self.fresh:
             self.run(1)
 
     def recv_async(self, variable: Variable) -> Readback:
