@@ -16,7 +16,10 @@ import numpy as np
 from .ad import show
 from .ad.graph import Variable
 from .ad.graph.program import Program
+from .engines import default_engine
 from .errors import DressiError
+from .render.cameras.views import turntable
+from .render.drawing.draw import draw as draw_views
 from .render.drawing.entry import render
 from .render.drawing.picture import Picture
 from .render.drawing.pixels import Pixels
@@ -95,7 +98,13 @@ POINTS = 400
 
 @png.register
 def _(value: FitResult) -> bytes | None:
-    return png(value.mesh)
+    mesh, colour = value.mesh, value.directional
+    if colour is None:
+        return png(mesh)
+    cameras = turntable(*mesh.bounding_sphere(), 1, SIZE)
+    return encode_png(
+        np.clip(draw_views(mesh, cameras, default_engine, 4, shader=colour.shader(mesh))[1][0], 0, 1)
+    )
 
 
 @html.register
@@ -109,7 +118,7 @@ def _(value: FitResult) -> str:
         look = value.quality[-1]
         rows += [("IoU", f"{look.iou:.4f}"), ("PSNR", "-" if look.psnr is None else f"{look.psnr:.1f} dB")]
     side = table(("", ""), rows) + curves(value.losses)
-    return f'<div style="display:flex;gap:1em;align-items:flex-start">{mesh_image(value.mesh)}<div>{Raw(side)}</div></div>'
+    return f'<div style="display:flex;gap:1em;align-items:flex-start">{mesh_image(value)}<div>{Raw(side)}</div></div>'
 
 
 def curves(losses: list[tuple[str, float]]) -> str:
@@ -233,10 +242,11 @@ def _(value: Mesh) -> str:
     return f"{mesh_image(value)}<p>{cell(repr(value))}</p>"
 
 
-def mesh_image(mesh: Mesh) -> Raw:
-    """A drawn mesh; where it cannot be drawn, why."""
+def mesh_image(value: Mesh | FitResult) -> Raw:
+    """A drawn mesh, or that of a fit; where it cannot be drawn, why."""
+    mesh = value if isinstance(value, Mesh) else value.mesh
     try:
-        return Raw(image(png(mesh) or b"", repr(mesh)))
+        return Raw(image(png(value) or b"", repr(mesh)))
     except DressiError as error:
         return Raw(f"<p><i>not drawn: {cell(error)}</i></p>")
 

@@ -32,6 +32,10 @@ def view(
     at: Annotated[
         float | None, typer.Option(help="Seconds of the animation at which it begins, paused.")
     ] = None,
+    directional: Annotated[
+        bool,
+        typer.Option(help="How colours change with the direction of the view, which a fit has found."),
+    ] = True,
 ) -> None:
     """Show a mesh or a scene in a window: turn it with the mouse, 1 to 4 choose what is shown, space pauses an
     animation, q closes."""
@@ -40,6 +44,7 @@ def view(
 
         from dressi import Device, DressiAD
         from dressi.cli.core.sizes import parse_size
+        from dressi.render.fit import DirectionalColour
         from dressi.render.formats import load_scene
         from dressi.render.io import save_image
         from dressi.render.io.images import image_format
@@ -49,19 +54,23 @@ def view(
     if picture is not None:
         image_format(picture)
         backend = "offscreen"
-    scene = load_scene(mesh_of(path))
-    other = None if against is None else load_scene(mesh_of(against))
+    files = [mesh_of(one) for one in (path, against) if one is not None]
+    scene, *others = shown = [load_scene(file) for file in files]
+    colours = (
+        [DirectionalColour.beside(*pair) for pair in zip(files, shown, strict=True)] if directional else []
+    )
     title = path.name if against is None else f"{path.name} | {against.name}"
     if picture is None and backend == "offscreen":
         raise InputError("nobody can close an offscreen window; give --picture FILE.png with it")
     with Device.open(device) as opened, open_canvas(backend, window, f"{title} - dressi") as canvas:
         with DressiAD(opened) as engine:
-            session = MeshSession(scene, engine, title, against=other)
+            other = others[0] if others else None
+            session = MeshSession(scene, engine, title, against=other, directional=colours)
             if clip is not None or at is not None:
                 session.show(at, clip)
             viewer = Viewer(session, canvas)
             viewer.paused = at is not None
-            coloured = len(scene) > 1 or any(map(_is_coloured, (*scene, *(other or ()))))
+            coloured = len(scene) > 1 or any(_is_coloured(node) for nodes in shown for node in nodes)
             viewer.choose("textured" if coloured else "shaded")
             if picture is None:
                 viewer.run()

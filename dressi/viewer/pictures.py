@@ -75,7 +75,7 @@ class Shown:
     def codes(self) -> Variable:
         """VEC3: colours as they were recovered; clay where there are none yet."""
         codes = self.subject.codes
-        return self.clay if codes is None else codes(self.drawn)
+        return self.clay if codes is None else codes(self.drawn, self.matrices)
 
     def lit(self, colour: Variable, normal: Variable) -> Variable:
         """A colour under a light at the camera; the backs of faces are as bright as their fronts."""
@@ -144,9 +144,11 @@ class Mode:
 
 APART = Mode("difference", textured)
 """The absolute difference of what is compared."""
+COLOURED = Mode("textured", textured)
+"""The only one that shows strands and points; the others draw faces."""
 MODES = (
     Mode("shaded", shaded),
-    Mode("textured", textured),
+    COLOURED,
     Mode("wireframe", wireframe),
     Mode("normals", normals),
     Mode("difference", difference, photograph=True),

@@ -16,6 +16,7 @@ from ..render.drawing.fibres import Fibres, places_of, split_nodes
 from ..render.drawing.scenes import images
 from ..render.drawing.scenes.images import Given, Values
 from ..render.drawing.scenes.joined import scene_given
+from ..render.fit.data.directional import DirectionalColour
 from ..render.fit.graphs.round import Subject
 from ..render.forms.form import HARD
 from ..render.mesh import Material, Mesh
@@ -41,7 +42,8 @@ class SceneGraph:
 
     Materials are lit by the lights of the scene, or by ``studio`` where it has none; without a material colours
     are shown as they are. unit: (4, 4) from the world to the sphere, by default around the scene (``unit_of``).
-    handles: leaves of ``Handle``s; by default the places of nodes and lights that are leaves. Raises InputError.
+    handles: leaves of ``Handle``s; by default the places of nodes and lights that are leaves. directional: how the colours
+    of a single mesh change with the direction of the view, by the ``share`` that is sent. Raises InputError.
     """
 
     def __init__(
@@ -50,10 +52,19 @@ class SceneGraph:
         nodes: Nodes,
         unit: np.ndarray | None = None,
         handles: Sequence[Variable] | None = None,
+        directional: DirectionalColour | None = None,
     ):
         self._engine = engine
-        self.lit = bool(nodes.lights) or any(map(_is_lit, nodes))
-        lights = nodes.lights or (Environment(studio()) if self.lit else None)
+        self.share, self._shader = Variable.of(1.0, name="share"), None
+        if directional is not None:
+            mesh = getattr(nodes.nodes[0].geometry, "mesh", None)
+            if len(nodes) > 1 or mesh is None:
+                raise InputError(
+                    f"colours by direction are those of a single mesh, not of {len(nodes)} nodes"
+                )
+            self._shader = directional.shader(mesh, self.share)
+        self.lit = self._shader is None and (bool(nodes.lights) or any(map(_is_lit, nodes)))
+        lights = (nodes.lights or Environment(studio())) if self.lit else None
         emitted, self._lights = images.light_given(lights)
         behind = images.picture_of("background", srgb_to_linear(np.array(BACKGROUND)))
         self._fixed = emitted | {"cameras": images.per_view("cameras", MAT4, np.eye(4)), "background": behind}
@@ -85,7 +96,9 @@ class SceneGraph:
             self._maker, self._parts = maker, leaves(given) | self._places
             position = maker.scene.position(self._parts) * float(self._rest[0, 0])
             position = position + tuple(self._rest[:3, 3].tolist())
-            count = maker.scene.face_count
+            # Fibres alone are drawn beside a triangle that bounds them.
+            bare = all(isinstance(node.geometry, FIBRES) for node in nodes)
+            count = 0 if bare else maker.scene.face_count
             self.subject = Subject(position, self._parts["faces"], count, picture=self._picture)
         self._values = values
 
@@ -107,10 +120,15 @@ class SceneGraph:
         drawn = scene_given(surfaces, self._whole)
         own = tuple(numbers.tolist()) if fibres else ()
         maker = Maker(
-            drawn.recipe, (1, 1), 1, HARD, "none", True, None, (), self._lights, "trilinear",
+            drawn.recipe, (1, 1), 1, HARD, "none", True, self._shader, (), self._lights, "trilinear",
             fibres=self._fibres, numbers=own,
         )  # fmt: skip
         return maker, self._fixed | drawn.given | places
+
+    @property
+    def directed(self) -> bool:
+        """Whether colours change with the direction of the view."""
+        return self._shader is not None
 
     def _picture(self, matrices: Variable, size: Size) -> Variable:
         """VEC3: sRGB codes of all nodes."""
@@ -165,8 +183,7 @@ def _poses(nodes: Nodes) -> list[Nodes]:
 
 def _counted(nodes: Nodes, subject: Subject) -> str:
     fibres = [node.geometry for node in nodes if isinstance(node.geometry, FIBRES)]
-    # Fibres alone are drawn beside a triangle that bounds them.
-    counts = [f"{subject.face_count:,} faces"] if len(fibres) < len(nodes) else []
+    counts = [f"{subject.face_count:,} faces"] if subject.face_count else []
     counts += [f"{sum(shape.count for shape in fibres):,} points"] if fibres else []
     return ", ".join(counts)
 
@@ -175,7 +192,8 @@ class MeshSession:
     """Shows a mesh or a scene (``SceneGraph``), and plays the clips of a scene over and over.
 
     against: another one, in the same coordinates, which the viewer shows beyond a line that is moved, from the same
-    camera; clips of the same number play together. The engine has no other task, and stays open. Raises InputError.
+    camera; clips of the same number play together. directional: how the colours of the mesh, or of each of both, change with
+    the direction of the view; a slider fades that out. The engine has no other task, and stays open. Raises InputError.
 
     >>> from dressi.render import primitives
     >>> from dressi.viewer import MeshSession
@@ -189,14 +207,21 @@ class MeshSession:
     actions: Mapping[str, Callable[[], None]] = {}
 
     def __init__(
-        self, given: Mesh | Nodes, engine: DressiAD, title: str | None = None, *, against: Mesh | Nodes | None = None
+        self, given: Mesh | Nodes, engine: DressiAD, title: str | None = None, *, against: Mesh | Nodes | None = None,
+        directional: DirectionalColour | Sequence[DirectionalColour | None] | None = None,
     ):  # fmt: skip
         each = [one for one in (given, against) if one is not None]
         self._each = [one if isinstance(one, Nodes) else Nodes([Node(one)]) for one in each]
         self._nodes = self._each[0]
         poses = [_poses(nodes) for nodes in self._each]
         unit = unit_of([nodes for own in poses for nodes in own])
-        self.graphs = [SceneGraph(engine, own[0], unit) for own in poses]
+        colours = [directional] if isinstance(directional, DirectionalColour) else list(directional or ())
+        colours += [None] * (len(poses) - len(colours))
+        self.graphs = [
+            SceneGraph(engine, own[0], unit, directional=colour)
+            for own, colour in zip(poses, colours, strict=True)
+        ]
+        self._directed, self._share = [graph for graph in self.graphs if graph.directed], 1.0
         self._engine, self._scene, self._exposure = engine, Scene(engine), 1.0
         clips, self._clip, self._played = self._nodes.clips, 0, 0.0
         self._time = clips[0].start if clips else 0.0
@@ -227,6 +252,8 @@ class MeshSession:
             sliders.append(Slider("clip", *ends, lambda: self._clip, choose, linear=True, names=names))
         if any(graph.lit for graph in self.graphs):
             sliders.append(Slider("exposure", 1 / 64, 64, lambda: self._exposure, self._expose))
+        if self._directed:
+            sliders.append(Slider("colours by direction", 0, 1, lambda: self._share, self._fade, linear=True))
         return sliders
 
     def show(self, seconds: float | None = None, clip: int | str | None = None) -> None:
@@ -253,6 +280,11 @@ class MeshSession:
         self._exposure = factor
         for graph in self.graphs:
             self._engine.send(graph.exposure, factor)
+
+    def _fade(self, share: float) -> None:
+        self._share = share
+        for graph in self._directed:
+            self._engine.send(graph.share, share)
 
     def advance(self, seconds: float, *, steps: int | None = None) -> None:
         if not self._nodes.clips:

@@ -19,7 +19,7 @@ from ..vk.run.engine import DressiAD
 from .canvas import Canvas, Event
 from .handles import NEAR, TRANSFORMS, Axes, Handle, OnScreen
 from .panel import FAINT, PAPER, WIDTH, Panel, Pen
-from .pictures import APART, MODES, Mode, Orbit, Pictures
+from .pictures import APART, COLOURED, MODES, Mode, Orbit, Pictures
 from .presenter import Layer
 from .session import Scene, Session, Slider
 
@@ -59,9 +59,13 @@ class Viewer:
         self.session, self.canvas, self.orbit = session, canvas, Orbit(up=session.up)
         self.paused = False
         views = session.views is not None
-        subject = session.scene is None or session.scene.subject is not None
+        scene = session.scene
+        subject = scene is None or scene.subject is not None
         self.modes: Sequence[Mode] = [mode for mode in MODES if subject and (views or not mode.photograph)]
-        compared = session.scene is not None and session.scene.against is not None
+        shown = [] if scene is None else [one for one in (scene.subject, scene.against) if one is not None]
+        if shown and not any(one.face_count for one in shown):
+            self.modes = [mode for mode in self.modes if mode is COLOURED]
+        compared = scene is not None and scene.against is not None
         self.modes += [APART] * compared
         self.names = [mode.name for mode in self.modes]
         self.mode: Mode | None = self.modes[0] if self.modes else None

@@ -10,11 +10,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from screen import Screen, until
+from typer.testing import CliRunner
 
 import dressi
 import dressi.viewer
 from dressi import FLOAT, MAT4, VEC3, DressiAD, F, InputError, Variable, adam
+from dressi.cli.commands import app
 from dressi.render import (
+    Cameras,
+    Mesh,
     MorphGeometry,
     Node,
     PointGeometry,
@@ -22,12 +26,18 @@ from dressi.render import (
     Scene,
     StrandGeometry,
     load_mesh,
+    load_scene,
     primitives,
+    save_mesh,
 )
-from dressi.render.fit import FitJob
+from dressi.render.drawing.draw import draw
+from dressi.render.fit import DirectionalColour, FitJob
 from dressi.render.fit import job as running
+from dressi.render.fit.data.directional import DIRECTIONAL
 from dressi.render.fit.graphs import term
+from dressi.render.io import read_image
 from dressi.render.scene.clips import Clip, Motion, Track
+from dressi.render.surface.color import linear_to_srgb
 from dressi.viewer import EngineSession, FitSession, Handle, MeshSession, Orbit, Viewer, open_canvas
 from dressi.viewer.panel import WIDTH
 from dressi.viewer.pictures import BACKGROUND, FIT, MODES, TRUTH
@@ -117,6 +127,57 @@ def test_a_scene_is_shown_as_its_nodes_say(device, canvas):
         assert left.max() < 64 < right.min()
         with pytest.raises(InputError, match="where the scene lies is not known"):
             MeshSession(Scene([Node(cube, to_world=Variable(MAT4, (1, 1)))]), engine)
+
+
+@pytest.mark.one_driver
+def test_points_alone_are_shown_in_one_mode(device, canvas):
+    points = PointGeometry(np.array([[-0.2, 0, 0], [0.2, 0, 0]]), radius=0.4, colours=(0.0, 0.0, 1.0))
+    with DressiAD(device) as engine:
+        viewer = Viewer(MeshSession(Scene([Node(points)]), engine), canvas)
+        assert viewer.names == ["textured"] and viewer.session.status.phase == "2 points"
+        assert frame(viewer)[64, 64, 2] > 0.9
+
+
+@pytest.mark.one_driver
+def test_colours_by_direction_are_drawn_and_fade(device, canvas, tmp_path: Path):
+    mesh, rng = primitives.pear(24, 16, 32), np.random.default_rng(0)
+    slopes = rng.uniform(-0.3, 0.3, (9, 1, 3)) * np.ones((1, len(mesh.positions), 1))
+    DirectionalColour(mesh.positions, 0.1 * mesh.positions, slopes).save(tmp_path / DIRECTIONAL)
+    save_mesh(tmp_path / "result.glb", mesh)
+    save_mesh(tmp_path / "confidence.glb", Mesh(mesh.positions, mesh.faces, colors=mesh.positions * 0 + 0.5))
+    save_mesh(tmp_path / "other.glb", mesh.moved(mesh.positions * [1, 1.1, 1]))
+    shown = load_scene(tmp_path / "result.glb")
+    for other in ("confidence.glb", "other.glb"):
+        assert DirectionalColour.beside(tmp_path / other, load_scene(tmp_path / other)) is None
+    colour = DirectionalColour.beside(tmp_path / "result.glb", shown)
+    assert colour is not None
+    with DressiAD(device) as engine:
+        session = MeshSession(shown, engine, directional=colour)
+        viewer = Viewer(session, canvas)
+        viewer.choose("textured")
+        seen = frame(viewer)
+        unit = session.graphs[0].unit
+        placed = mesh.moved(mesh.positions @ unit[:3, :3].T + unit[:3, 3])
+        shader = replace(colour, positions=placed.positions).shader(placed)
+        camera = viewer.orbit.camera((128, 128))
+        covered, wanted = draw(placed, Cameras([camera]), lambda: DressiAD(device), shader=shader)
+        inside = covered[0] > 0
+        assert_allclose(seen[inside], linear_to_srgb(wanted[0])[inside], atol=2 / 255)
+        press(viewer, "colours by direction")
+        assert session.sliders[0].get() == pytest.approx(0.5)
+        session.sliders[0].set(0.0)
+        plain = linear_to_srgb(draw(placed, Cameras([camera]), lambda: DressiAD(device))[1][0])
+        assert_allclose(frame(viewer)[inside], plain[inside], atol=2 / 255)
+        assert np.abs(seen - plain)[inside].max() > 0.2
+    pictures = []
+    for more in ([], ["--no-directional"]):
+        file = tmp_path / "view.png"
+        said = CliRunner().invoke(
+            app, ["view", str(tmp_path), "--picture", str(file), "--size", "300x64", *more]
+        )
+        assert said.exit_code == 0, said.output
+        pictures.append(read_image(file))
+    assert np.abs(pictures[0] - pictures[1]).max() > 0.1
 
 
 @pytest.mark.one_driver

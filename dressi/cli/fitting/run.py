@@ -109,7 +109,7 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
                 print(offer)
             if result.finished:
                 job.forget()
-                window.stay(result.mesh, device)
+                window.stay(result, device)
                 return 0
         ending = f"and {GOES_ON}"
         if result.unsaved is not None:

@@ -40,7 +40,7 @@ class NoWindow:
         """Something is done for which there is no picture."""
         say(text)
 
-    def stay(self, mesh: Mesh, device: Device) -> None:
+    def stay(self, result: FitResult, device: Device) -> None:
         """After the results were written."""
 
     def __enter__(self) -> NoWindow:
@@ -81,13 +81,14 @@ class FitWindow(NoWindow):
             with DressiAD(device) as engine:
                 show_notice(self.canvas, engine, text)
 
-    def stay(self, mesh: Mesh, device: Device) -> None:
+    def stay(self, result: FitResult, device: Device) -> None:
         from ...viewer import MeshSession, Viewer
 
         if self.canvas.closed or not sys.stdin or not sys.stdin.isatty():
             return
         with DressiAD(device) as engine:
-            viewer = Viewer(MeshSession(mesh, engine, "the result"), self.canvas)
+            session = MeshSession(result.mesh, engine, "the result", directional=result.directional)
+            viewer = Viewer(session, self.canvas)
             viewer.choose("textured")
             viewer.run()
 

@@ -144,13 +144,15 @@ def render_turntable(
     frames: int = 36,
     size: tuple[int, int] = (256, 256),
     light: LightSource | None = None,
+    shader: Shader | None = None,
 ) -> np.ndarray:
-    """(frames, H, W, 3) linear: frames once around the mesh on grey, unlit or under a light.
+    """(frames, H, W, 3) linear: frames once around the mesh on grey, unlit, under a light, or by a shader.
 
     >>> frames = render_turntable(primitives.cube(), np.array([0, 1, 0]), DressiAD, frames=4)  # doctest: +SKIP
     """
     center, radius = mesh.bounding_sphere()
-    masks, colors = draw(mesh, turntable(center, radius, frames, size, up=up), make_engine, SAMPLES, light)
+    cameras = turntable(center, radius, frames, size, up=up)
+    masks, colors = draw(mesh, cameras, make_engine, SAMPLES, light, shader)
     return colors + (1 - masks[..., None]) * BACKGROUND
 
 

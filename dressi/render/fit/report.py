@@ -50,6 +50,7 @@ from ..shading.lights import LightSource
 from ..surface.color import linear_to_srgb, srgb_to_linear
 from .advice import WORTH, Measures, advice, coverage, shift
 from .data.dataset import Dataset, FitResult, Observations, Parts, Quality
+from .data.directional import DIRECTIONAL
 from .data.textures import dilated, levelled
 from .disk import cannot_write, locked, temporary_prefix
 
@@ -62,8 +63,6 @@ CONFIDENCE = "confidence.glb"
 CONFIDENCE_SHEET = "confidence.png"
 """The same from six sides: the mesh, views that show a point, how alike they are, and both together."""
 SIDE = (256, 256)
-DIRECTIONAL = "directional.npz"
-"""What colours change by with the direction of the view (``DirectionalColour``)."""
 STAGES = "stages.json"
 """What the Stages of each round take, where that was measured."""
 FILES = ("result.glb", "loss.csv", "quality.csv", "views.png", "turntable.gif", "report.json")
@@ -139,7 +138,7 @@ def write_results(
     if other is not None:
         gains = None if result.gains is None else expected_gains(result.gains, views.cameras, other.cameras)
         held_out = score(other, masks[count:], colors[count:], gains=gains)
-    frames = render_turntable(mesh, dataset.up, make_engine, light=result.light)
+    frames = render_turntable(mesh, dataset.up, make_engine, light=result.light, shader=shader)
     shown = np.arange(min(len(dataset.train.masks), drawing.COLUMNS))
     found = {"train": train.pictures}
     if held_out is not None:
@@ -254,6 +253,8 @@ def _all_or_nothing(folder: Path, files: Sequence[str]) -> Iterator[Path]:
             yield Path(temporary)
             for name in files:
                 os.replace(Path(temporary) / name, folder / name)
+            if DIRECTIONAL not in files:  # an older fit's would be drawn with the new mesh
+                (folder / DIRECTIONAL).unlink(missing_ok=True)
     except OSError as error:
         raise InputError(cannot_write(folder, error)) from None
     finally:

@@ -11,6 +11,7 @@ A list gets the shares of the centres of a graph, and for vectors these times it
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -284,7 +285,8 @@ POWER = 4.0  # of the distance, by which the share of a centre falls
 
 def shares(residuals: Sequence[Variable], lists: Sequence[Variable], centres: int) -> list[np.ndarray] | None:
     """The share of each centre in the entries of each list, (entries, centres), rows that add up to 1; 0 for
-    entries that no residual reads together with others. None if a part has no centre, or no edge exists.
+    entries that no residual reads together with others. None if no edge exists, and if a part has no centre: then
+    it warns.
 
     The first centre lies at an end of the graph, each further one as far from the others as possible. The
     shares are (h + 1/2)^-4 of the edges h to the centre, divided by their sum (Shepard).
@@ -295,6 +297,13 @@ def shares(residuals: Sequence[Variable], lists: Sequence[Variable], centres: in
         return None
     distance = _distances(np.concatenate(edges, 1), ends[-1], centres)
     if distance is None:
+        names = ", ".join(x.name or "a list" for x in lists)
+        warnings.warn(
+            f"residuals connect the entries of {names} in more parts than the {centres} centres of the coarse space of"
+            " Multilevel(): Jacobi alone preconditions them, and long parts take many iterations; solve fewer parts"
+            " together, or give preconditioner=Jacobi(), which does the same",
+            stacklevel=2,
+        )
         return None
     near = (distance + 0.5) ** -POWER
     sums = near.sum(1, keepdims=True)

@@ -20,7 +20,13 @@ from ...core.lists import list_leaf
 from ...drawing.point import Shader, SurfacePoint
 from ...mesh import Mesh
 from ...mesh.rows import unit
+from ...scene.scene import Scene
 from ...surface.screen import Surface
+
+DIRECTIONAL = "directional.npz"
+"""The file of a ``DirectionalColour`` beside the result of a fit."""
+SAME = 1e-3
+"""How near to a vertex of the file each vertex of its mesh lies, in radii: other programs round what they write."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,14 +49,18 @@ class DirectionalColour:
     mean: np.ndarray
     slopes: np.ndarray
 
-    def shader(self, mesh: Mesh) -> Shader:
-        """For ``render`` of a mesh of that surface: each vertex has the slopes of the nearest one here."""
+    def shader(self, mesh: Mesh, share: Variable | None = None) -> Shader:
+        """For ``render`` of a mesh of that surface: each vertex has the slopes of the nearest one here.
+
+        share: FLOAT 1x1, how much of it is added, 0 for the texture alone; by default all.
+        """
         near = KDTree(self.positions).query(mesh.positions)[1]
         mean = list_leaf("mean direction", VEC3, self.mean[near])
         slopes = [list_leaf(f"slope {k}", VEC3, part[near]) for k, part in enumerate(self.slopes)]
 
         def shade(point: SurfacePoint) -> Variable:
-            return F.maximum(point.albedo + added(point.surface, point.to_eye, mean, slopes), 0.0)
+            more = added(point.surface, point.to_eye, mean, slopes)
+            return F.maximum(point.albedo + (more if share is None else more * share), 0.0)
 
         return shade
 
@@ -92,6 +102,19 @@ class DirectionalColour:
             raise InputError(
                 f"'{path}' holds no colours by direction ({error}); give the file that a fit wrote"
             ) from None
+
+    @classmethod
+    def beside(cls, path: Path, shown: Scene) -> DirectionalColour | None:
+        """That of a result which was read from ``path``: of ``DIRECTIONAL`` in its folder. None where there is no such file,
+        where it is of another mesh, and for meshes without a texture, such as ``confidence.glb``. Raises
+        InputError for a damaged file."""
+        file = path.with_name(DIRECTIONAL)
+        mesh = getattr(shown.nodes[0].geometry, "mesh", None)
+        if len(shown) > 1 or mesh is None or mesh.texture is None or not file.is_file():
+            return None
+        colour, radius = cls.load(file), mesh.bounding_sphere()[1]
+        far = KDTree(colour.positions).query(mesh.positions)[0].max()
+        return colour if far <= SAME * radius else None
 
 
 def added(surface: Surface, to_eye: Variable, mean: Variable, slopes: Sequence[Variable]) -> Variable:

@@ -155,15 +155,15 @@ class Subject:
     """A mesh as Variables of the engine that optimises it.
 
     position: VEC3 list.  faces: IVEC3 list, of which the first ``face_count`` are drawn; those without area
-    are not. codes: from the mesh as it is drawn to its colours at each pixel, VEC3 sRGB codes; None while it
-    has none.  picture: instead, from matrices (MAT4, position to clip space) and a size to the whole picture,
-    VEC3 sRGB codes.
+    are not. codes: from the mesh as it is drawn, and the matrices (MAT4, position to clip space) by which it is, to
+    its colours at each pixel, VEC3 sRGB codes; None while it has none.  picture: instead, from matrices and a
+    size to the whole picture, VEC3 sRGB codes.
     """
 
     position: Variable
     faces: Variable
     face_count: int
-    codes: Callable[[DrawnMesh], Variable] | None = None
+    codes: Callable[[DrawnMesh, Variable], Variable] | None = None
     picture: Callable[[Variable, Size], Variable] | None = None
 
     def moved(self, scale: float, shift: np.ndarray) -> Subject:

@@ -362,7 +362,7 @@ class MaterialFit(Round):
         inside = (mask >= 0.5)[..., None]
         return Comparison(covered, mask, shown * inside, codes * inside)
 
-    def _codes(self, drawn: DrawnMesh) -> Variable:
+    def _codes(self, drawn: DrawnMesh, matrices: Variable) -> Variable:
         """VEC3: the codes of the base colour at each pixel of the mesh as it is drawn, unlit."""
         face, size = drawn.face, drawn.size
         if self._base is None:

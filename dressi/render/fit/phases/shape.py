@@ -110,7 +110,8 @@ class ShapeRound(Round):
         self._shown = covered(whole.face), codes(whole) if codes is not None and shown else None
         compared = " and ".join(["outlines", *weights])
         self.doing = f"shape by {compared}, {size[0]}x{size[1]}, {len(mesh.faces)} faces"
-        self.subject = Subject(self.position, lists.face_list, lists.faces, codes)
+        seen = None if codes is None else lambda drawn, matrices: codes(drawn)
+        self.subject = Subject(self.position, lists.face_list, lists.faces, seen)
 
     def look(self, engine: Engine) -> Comparison:
         """The training views as they are now, with the colours of vertices in a round that learns them."""

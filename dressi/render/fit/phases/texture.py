@@ -25,7 +25,7 @@ from ...objectives.losses import l2
 from ...objectives.regularizers import Adjacency, adjacency, laplacian_loss
 from ...surface.color import decoded, encoded, linear_to_srgb, srgb_to_linear
 from ...surface.projection import eye_of, to_clip
-from ...surface.screen import DrawnMesh, Surface
+from ...surface.screen import DrawnMesh, Surface, barycentric, corners
 from ...surface.texturing import texture_colour
 from ..data.directional import added, mean_directions
 from ..data.learned import ViewBatches
@@ -192,12 +192,16 @@ class TextureRound(Round):
         """The training views of the next step as they are now."""
         return Comparison(*engine.evaluate(self._shown))
 
-    def _codes(self, drawn: DrawnMesh) -> Variable:
-        """VEC3: the sRGB codes of the texture at each pixel of the mesh as it is drawn."""
+    def _codes(self, drawn: DrawnMesh, matrices: Variable) -> Variable:
+        """VEC3: the sRGB codes at each pixel of the mesh as it is drawn, by matrices in its units."""
         mesh, clip, faces, face, size = self.mesh, drawn.position, drawn.faces, drawn.face, drawn.size
         uv = surface_uv(mesh, clip, faces, face, size)
         level = surface_level(mesh, clip, faces, face, size, (self.size, self.size))
-        return encoded(texture_colour(decoded(self.pyramid.texture), uv, face, level=level))
+        color = texture_colour(decoded(self.pyramid.texture), uv, face, level=level)
+        if self.slopes is not None:
+            surface = Surface(faces, face, barycentric(clip, corners(face, faces), size))
+            color = F.maximum(color + self.slopes.added(surface, self.position, eye_of(matrices)), 0.0)
+        return encoded(color)
 
     @staticmethod
     def gains(state: dict[str, np.ndarray]) -> np.ndarray:
