@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..render.fit.report import HELD_OUT, STAGES
+from ..render.fit.report import CONFIDENCE_SHEET, HELD_OUT, STAGES
 from ..render.io.files import finite, read_bytes, read_json, usable
 from .parts.charts import LARGEST, Series, StageRow, kinds_legend, line_chart, stage_rows, timeline
 from .parts.markup import Markup, dictionary, element, figures, is_number, number, section, size_text, table
@@ -193,8 +193,8 @@ def fit_page(folder: FitFolder, model: Model, side: int) -> Page:
     kind = {"mesh": "pictures of a mesh", "photographs": "photographs"}.get(task.get("kind", ""), "pictures")
     when = f", {str(task['finished'])[:16].replace('T', ' ')}" if task.get("finished") else ""
     device = report["device"].get("name", "an unknown device")
-    sections = [_hero(folder, model, side), _views(folder, side), _pictures(folder)]
-    sections += [_curves(folder), _stages(folder), _run(folder, model)]
+    sections = [_hero(folder, model, side), _advice(folder), _views(folder, side), _pictures(folder)]
+    sections += [_confidence(folder, side), _curves(folder), _stages(folder), _run(folder, model)]
     lead = f"Shape and texture recovered from {kind}{when}, on {device}."
     return Page(str(source), lead, [part for part in sections if part is not None], model)
 
@@ -280,6 +280,46 @@ def _key_figures(folder: FitFolder, model: Model) -> Markup:
             ("Whole run", None if total is None else _duration(total), "with loading and writing"),
         ]
     )
+
+
+def _advice(folder: FitFolder) -> Markup | None:
+    """What would help most, with what it is worth."""
+    given = folder.report.get("advice")
+    rows = [dictionary(one) for one in given] if isinstance(given, list) else []
+    listed = [
+        element("li", str(one["text"]), element("small", f" about {_some(one.get('decibels'), 2)} dB"))
+        for one in rows
+        if one.get("text") and one.get("decibels") is not None
+    ]
+    note = "Each sentence comes from a measurement of this fit; the decibels are about what is lost there."
+    return section("What would help most", element("ol", listed), note=note) if listed else None
+
+
+def _confidence(folder: FitFolder, side: int) -> Markup | None:
+    """Where the mesh is uncertain."""
+    path, found = folder.path / CONFIDENCE_SHEET, dictionary(folder.report.get("confidence"))
+    if not path.is_file() or not found:
+        return None
+    names = ("mean", "low", "unseen")
+    mean, low, unseen = (
+        None if found.get(name) is None else f"{100 * float(found[name]):.1f} %" for name in names
+    )
+    residual = None if found.get("residual") is None else f"{255 * float(found['residual']):.1f}"
+    numbers = figures(
+        [
+            ("Confidence", mean, "mean over the vertices"),
+            ("Uncertain", low, "of the vertices, below 25 %"),
+            ("Unseen", unseen, "of the vertices, in no picture"),
+            ("Disagreement", residual, "of 255 codes, root mean square between result and pictures"),
+        ]
+    )
+    alt = "Six sides of the mesh, and its confidence from red to green"
+    picture = element("img", src=data_uri(scaled(first_frame(path), 2 * side)), alt=alt, class_="sheet")
+    note = (
+        "Six sides. From top to bottom: the mesh; how many pictures show a point, and how steeply; how alike they are;"
+        " both together. Green is sure, red is a guess: take more pictures from there, or look for what differs between them."
+    )
+    return section("Where the mesh is uncertain", numbers, picture, note=note)
 
 
 def _flaws(surface: dict[str, Any]) -> str:

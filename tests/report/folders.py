@@ -27,6 +27,7 @@ def write_fit(folder: Path, mesh: Mesh | None = None, size: tuple[int, int] = SI
     save_png(folder / "views.png", compare(pictures, 0.9 * pictures))
     save_png(folder / "heldout.png", compare(pictures[:1], 0.5 * pictures[:1]))
     save_mesh(folder / "result.glb", pear(9, 9, 32) if mesh is None else mesh)
+    save_png(folder / "confidence.png", pictures[0])
     save_gif(folder / "turntable.gif", pictures)
     (folder / "loss.csv").write_text(
         "step,phase,loss\n0,shape,0.5\n1,shape,0.25\n2,texture,nan\n3,texture,0.125\n"
@@ -61,6 +62,8 @@ def write_fit(folder: Path, mesh: Mesh | None = None, size: tuple[int, int] = SI
         "pictures": {"train": train, "heldout": [view(3, name="c<d>.png", inside=None)]},
         "parts": {"components": 1, "views": 2, "apart": 0, "result": 1},
         "hull": {"heldout": {"iou": 0.8}},
+        "advice": [{"what": "size", "decibels": 3.5, "text": "outlines & rims: larger <pictures>"}],
+        "confidence": {"mean": 0.625, "low": 0.125, "unseen": 0.0625, "residual": 0.02},
     }
     (folder / "report.json").write_text(json.dumps({**report, **changes}))
     return folder

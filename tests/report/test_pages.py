@@ -37,10 +37,12 @@ def test_the_page_shows_what_the_folder_holds(tmp_path: Path):
     html = page_of(write_fit(tmp_path))
     body = html[html.index("<body") : html.index('<script type="application/octet-stream"')]
     figures = ["0.875", "22.1 dB", "1.23 %", "3.25 ms", "4.0 KiB", "24.5 dB", "1.00 0.900 1.10", "IoU 0.930"]
+    figures += ["outlines &amp; rims: larger &lt;pictures&gt;", "about 3.5 dB", "62.5 %", "12.5 %", "6.2 %"]
     for shown in ["pear.glb", "Round 1: shape", "View 4", "c&lt;d&gt;.png", *figures]:
         assert shown in body, shown
     assert body.index("b.png") < body.index("a.png"), "the worst picture is the first"
     assert body.count('class="compare"') == 3 and body.count('class="error"') == 3
+    assert body.count('class="sheet"') == 1
     assert "<!doctype html>" in html and (tmp_path / "report.html").is_file()
 
 

@@ -156,7 +156,9 @@ def sheet_cells(
 
 def first_frame(path: Path) -> np.ndarray:
     """(H, W, 3) codes of an image, or of the first frame of an animation. Raises InputError."""
-    return _three(read_image(path))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*of which the first is read")
+        return _three(read_image(path))
 
 
 def error_map(target: np.ndarray, result: np.ndarray) -> np.ndarray:
