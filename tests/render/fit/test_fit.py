@@ -42,7 +42,7 @@ from dressi.render.fit.data.dataset import (
     planned_dataset,
     regions,
 )
-from dressi.render.fit.data.directional import DirectionalColour, bands, mean_directions
+from dressi.render.fit.data.directional import REACH, DirectionalColour, bands, mean_directions
 from dressi.render.fit.data.learned import ROUNDS, Learned, ViewBatches, round_size
 from dressi.render.fit.graphs.round import Found, start
 from dressi.render.fit.phases.shape import ShapeRound
@@ -440,6 +440,23 @@ def test_colours_by_direction_are_found(make_engine):
         error.append(np.square(shown - wanted).mean())
     alone = draw(replace(target, texture=found.mesh.texture), others, make_engine)[1]
     assert error[1] < 0.5 * error[0] and np.square(alone - wanted).mean() < 1.2 * error[0]
+
+
+def test_colours_by_direction_fade_far_from_all_pictures(make_engine):
+    target, rng = pear(16, 12, 32), np.random.default_rng(0)
+    count, cameras = len(target.positions), ring(np.zeros(3), 1.0, 2, SIZE)
+    slopes = np.tile(rng.uniform(0.1, 0.2, (9, 1, 3)), (1, count, 1))
+    alone = draw(target, cameras, make_engine)[1]
+    added = []
+    for spread in (0.8, 0.3, 0.0):  # standard deviation of directions about that to the first camera
+        mean = np.tile(np.sqrt(1 - spread**2) * unit(cameras.centers[:1]), (count, 1))
+        colour = DirectionalColour(target.positions, mean, slopes)
+        assert_allclose(colour.reach, REACH * spread, atol=1e-6)
+        shown = draw(target, cameras, make_engine, shader=colour.shader(target))[1]
+        added.append(np.abs(shown - alone).max((1, 2, 3)))
+    assert (added[0] > 0.1).all(), "both sides are within the reach of most points"
+    assert added[1][0] > 0.1 and added[1][1] < 0.05, "the other side is out of reach"
+    assert_allclose(added[2], 0.0, atol=1e-6)
 
 
 def test_colours_by_direction_turn_with_the_mesh(tmp_path):

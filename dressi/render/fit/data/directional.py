@@ -13,7 +13,7 @@ from scipy.spatial import KDTree
 
 from ....ad import functional as F
 from ....ad.graph import Variable
-from ....ad.graph.types import VEC3
+from ....ad.graph.types import FLOAT, VEC3
 from ....ad.transform.gradient import total
 from ....errors import InputError
 from ...core.lists import list_leaf
@@ -25,6 +25,8 @@ from ...surface.screen import Surface
 
 DIRECTIONAL = "directional.npz"
 """The file of a ``DirectionalColour`` beside the result of a fit."""
+REACH = 2.25
+"""Standard deviations of the directions of the pictures of a vertex, up to which a direction is like one of them."""
 SAME = 1e-3
 """How near to a vertex of the file each vertex of its mesh lies, in radii: other programs round what they write."""
 
@@ -35,7 +37,8 @@ class DirectionalColour:
 
     These are the harmonics up to degree two of each vertex (Ramamoorthi and Hanrahan 2001, equation 3), about
     the mean direction of its pictures. In the mean over these they add nothing: the texture by itself is what
-    is seen on average. Interpolated over faces; sums below 0 are black.
+    is seen on average. Interpolated over faces; sums below 0 are black. Far from all pictures of a vertex
+    (``reach``) they fade out.
 
     positions: (V, 3) of the vertices.  mean: (V, 3), the mean of the unit directions to the eyes that see
     them.  slopes: (9, V, 3), the factor of each of the ``bands``, linear light.
@@ -57,12 +60,19 @@ class DirectionalColour:
         near = KDTree(self.positions).query(mesh.positions)[1]
         mean = list_leaf("mean direction", VEC3, self.mean[near])
         slopes = [list_leaf(f"slope {k}", VEC3, part[near]) for k, part in enumerate(self.slopes)]
+        reach = list_leaf("reach", FLOAT, self.reach[near])
 
         def shade(point: SurfacePoint) -> Variable:
-            more = added(point.surface, point.to_eye, mean, slopes)
+            more = added(point.surface, point.to_eye, mean, slopes, reach)
             return F.maximum(point.albedo + (more if share is None else more * share), 0.0)
 
         return shade
+
+    @property
+    def reach(self) -> np.ndarray:
+        """(V,): the distance of a direction from the mean beyond which what it adds fades out. The variance of unit
+        directions is 1 - |mean|^2."""
+        return REACH * np.sqrt(np.maximum(1 - (self.mean**2).sum(1), 0.0))
 
     def settled(
         self, mesh: Mesh, eyes: np.ndarray, weights: np.ndarray
@@ -117,12 +127,20 @@ class DirectionalColour:
         return colour if far <= SAME * radius else None
 
 
-def added(surface: Surface, to_eye: Variable, mean: Variable, slopes: Sequence[Variable]) -> Variable:
+def added(
+    surface: Surface, to_eye: Variable, mean: Variable, slopes: Sequence[Variable], reach: Variable | None = None
+) -> Variable:  # fmt: skip
     """VEC3: what ``DirectionalColour`` adds at each pixel of a surface. to_eye: VEC3, unit; mean, slopes:
-    VEC3 lists. Differentiable in all of them and the positions."""
+    VEC3 lists; reach: FLOAT list, as ``DirectionalColour.reach``; None: nothing fades. Differentiable in all of
+    them and the positions."""
     away = to_eye - surface.interpolate(mean)
+    if reach is not None:
+        near = F.minimum(1.0, surface.interpolate(reach) / F.maximum(F.length(away), 1e-6))
+        away = away * near
     shares = bands(*(F.component(away, k) for k in range(3)))
-    return total([surface.interpolate(slope) * share for slope, share in zip(slopes, shares, strict=True)])
+    terms = [surface.interpolate(slope) * share for slope, share in zip(slopes, shares, strict=True)]
+    # Farther away polynomials grow without end: the texture, the mean of the pictures, is the better guess.
+    return total(terms) if reach is None else total(terms) * F.square(F.square(near))
 
 
 def bands(x: Any, y: Any, z: Any) -> tuple[Any, ...]:
