@@ -110,7 +110,7 @@ def fit(name: str, case: dict[str, Any], data: Path, folder: Path, device: Devic
     wide = case["size"]
     given = {} if case["steps"] is None else {"steps": case["steps"]}
     if name in PHOTOS:
-        photos = load_photos(data / "photos" / PHOTOS[name], widest=wide or WIDEST)
+        photos = load_photos(data / "photos" / PHOTOS[name], widest=wide or WIDEST, cut=True)
         options = FitOptions(size=photos.cameras.size, start=case["start"], **given)
         scene = photo_dataset(photos)
     else:

@@ -92,6 +92,7 @@ def main() -> None:
     photos = load_photos(
         options.photos,
         tuple(report["views"]["size"]),
+        cut=True,
         cameras=next(found, None),
         masks=(lambda view, codes: read_image(made / f"{view.image.name}.png")[..., 0] > 0.5)
         if made.is_dir()

@@ -48,8 +48,8 @@ def read_photographs(request: Request, size: tuple[int, int] | None) -> tuple[Ph
         say("dressi: the photographs have no masks; making them from what all photographs look at ...")
     made = None if how is None else MadeMasks(how, calibration)
     photos = load_photos(
-        folder, size, cameras=calibration, widest=request.effort.width, masks=made, depth=request.fit.depth,
-        depth_scale=request.depth_scale,
+        folder, size, cameras=calibration, widest=request.effort.width, cut=True, masks=made,
+        depth=request.fit.depth, depth_scale=request.depth_scale,
     )  # fmt: skip
     photos = agreeing(photos)
     for note in photos.notes:
@@ -206,9 +206,10 @@ class MadeMasks:
         self._made: dict[str, np.ndarray] = {}
 
     def __call__(self, view: View, codes: np.ndarray) -> np.ndarray:
-        mask = self._make(view, codes)
-        self._made[view.image.name] = mask
-        return mask
+        name = view.image.name
+        if name not in self._made:  # photographs that are cut are read twice
+            self._made[name] = self._make(view, codes)
+        return self._made[name]
 
     def write(self, folder: Path) -> None:
         """PNG files of the photographs' names, to be looked at or drawn over. Raises InputError."""

@@ -90,7 +90,8 @@ class Request:
     )
     size: str | None = option(
         None,
-        "Pixels of a picture, N or WxH. Default: 256; photographs at most 320 wide (--quick: 128, 160; --fine: 512, their own size up to 2048).",
+        "Pixels of a picture, N or WxH. Default: 256; photographs at most 320 wide (--quick: 128, 160; --fine: 512, their own size up to 2048)."
+        " Photographs are cut to the object, to parts of as many pixels.",
         PICTURES,
     )
     init: Path | None = option(None, "A mesh to start from instead; its faces stay.", SHAPE)

@@ -311,8 +311,11 @@ def fine_offer(
     if predicted_ms is None or request.quick or request.fine or request.size is not None:
         return None
     if isinstance(source, Photos):
-        own = max(view.camera.size[0] for view in source.originals)
-        scale = max(min(own, FINE.width) / size[0], 1.0)
+        # Pictures are cut to the object, so that their pixels tell more than their size.
+        view, camera = source.originals[0].camera, source.cameras[0]
+        finer = scaled_size(view.size, min(1.0, FINE.width / view.size[0]))
+        most = (finer[0] * finer[1] / (size[0] * size[1])) ** 0.5
+        scale = max(min(float(view.intrinsics[0, 0] / camera.intrinsics[0, 0]), most), 1.0)
     else:
         scale = FINE.rows / size[1]
     seconds = 1e-3 * predicted_ms * scale**2 * FINE.steps / USUAL.steps

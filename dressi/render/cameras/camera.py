@@ -234,6 +234,18 @@ class Camera:
         """The same view with pixels added on the right and below, or cut off there."""
         return replace(self, size=size)
 
+    def cut(self, corner: tuple[int, int], size: tuple[int, int]) -> Camera:
+        """The part of the same view from the pixel ``corner`` (x, y) on.
+
+        >>> camera = Camera.perspective(40, (8, 6), (0, 0, 4), (0, 0, 0))
+        >>> camera.project(np.zeros(3))[0].round(6).tolist()
+        [4.0, 3.0]
+        >>> camera.cut((2, 1), (4, 4)).project(np.zeros(3))[0].round(6).tolist()
+        [2.0, 2.0]
+        """
+        shift = np.array([[1.0, 0, -corner[0]], [0, 1, -corner[1]], [0, 0, 1]])
+        return replace(self, intrinsics=shift @ self.intrinsics, size=size)
+
     @overload
     def with_view(self, view: Variable) -> Views: ...
 

@@ -86,6 +86,11 @@ class Layers:
         mean = weights(self.depth * measured) / np.maximum(part, 1e-6)
         return Layers(color, small / share, known, np.where(part > np.maximum(0.5 * small, 1e-3), mean, 0.0))
 
+    def cut(self, corner: tuple[int, int], size: tuple[int, int]) -> Layers:
+        """The part of ``size`` (W, H) from the pixel ``corner`` (x, y) on."""
+        part = np.s_[corner[1] : corner[1] + size[1], corner[0] : corner[0] + size[0]]
+        return Layers(self.color[part], self.coverage[part], self.known[part], self.depth[part])
+
     def padded(self, size: tuple[int, int]) -> Layers:
         """Padded with unknown columns on the right and unknown rows below."""
         height, width = self.known.shape

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -110,6 +110,7 @@ def load_photos(
     *,
     cameras: Path | Calibration | None = None,
     widest: int | None = None,
+    cut: bool = False,
     masks: Callable[[View, np.ndarray], np.ndarray] | None = None,
     depth: bool = False,
     depth_scale: float | None = None,
@@ -124,6 +125,8 @@ def load_photos(
     COLMAP model, whose names are relative to the folder of the photographs; or one that was read
     (``read_calibration``).
     widest: of pictures that no size is given for.
+    cut: whether photographs of one size are cut to parts of one size that hold what the masks cover, with a
+    margin. The parts have as many pixels as the whole pictures would have, at most those of the photographs.
     masks: makes the mask (H, W) of a photograph from its view and codes (H, W, C), instead of those of the
     folder.
     depth: whether to read the depth pictures in the folder ``depth`` too, one of the size of each photograph
@@ -159,19 +162,32 @@ def load_photos(
     _check_room(folder, common, len(frames))
     scale = calibration.depth_scale if depth_scale is None else depth_scale
     depths = Depths(folder, scale) if depth else None
-    read: list[tuple[View, Size, Layers]] = []
-    for view, frame in zip(calibration.views, frames, strict=True):
-        with usable(view.image, "the photograph with its camera"):
-            read.append((view, frame, _read(view, frame, common, masks, depths)))
+    sizes = {view.camera.size for view in calibration.views}
+    cut = cut and len(sizes) == 1
+    wholes = [
+        Part((0, 0), view.camera.size, view.camera.size, frame)
+        for view, frame in zip(calibration.views, frames, strict=True)
+    ]
+    small = common
+    if cut:
+        (full,) = sizes
+        small = scaled_size(full, min(1.0, LOOK / full[0]))
+    looks = [replace(part, frame=small) for part in wholes] if cut else wholes
+    read = _all_read(calibration.views, looks, small, masks, depths)
     if masks is not None:
         read = _with_object(calibration, read)
         calibration = replace(calibration, views=[view for view, *_ in read])
-    frames, layers = [frame for _, frame, _ in read], [layer for *_, layer in read]
+    if cut:
+        parts = _parts(read, common) or [replace(part, frame=common) for _, part, _ in read]
+        if parts[0].frame != small or parts[0].size != parts[0].whole:
+            common, views = parts[0].frame, [view for view, *_ in read]
+            del read
+            read = _all_read(views, parts, common, masks, depths)
+    layers = [layer for *_, layer in read]
+    views = Cameras([part.of(view.camera).padded(common) for view, part, _ in read])
+    del read
     coverage = np.stack([layer.coverage for layer in layers])
     known = np.stack([layer.known for layer in layers])
-    views = Cameras(
-        [v.camera.resized(frame).padded(common) for v, frame in zip(calibration.views, frames, strict=True)]
-    )
     with usable(calibration.path, "the cameras"):
         bounds = calibration.bounds
         if bounds is None:
@@ -181,8 +197,9 @@ def load_photos(
     if depths is not None:
         for camera, layer in zip(views, layers, strict=True):
             depths.check(camera.name, layer.depth, camera, bounds.mean(0))
+    measured = np.stack([layer.depth for layer in layers]) if depths is not None else None
     return Photos(
-        images=np.stack([layer.color for layer in layers]),
+        images=_stacked(layers),
         masks=coverage,
         cameras=views,
         names=tuple(view.image.name for view in calibration.views),
@@ -190,7 +207,7 @@ def load_photos(
         notes=tuple(dict.fromkeys(calibration.notes)),
         known=None if known.all() else known,
         originals=tuple(calibration.views),
-        depths=np.stack([layer.depth for layer in layers]) if depths is not None else None,
+        depths=measured,
         model=calibration.model,
         folder=folder,
     )
@@ -222,9 +239,80 @@ def _check_room(folder: Path, size: Size, count: int) -> None:
         )
 
 
+# Photographs of one size are cut to parts that hold the object.
+
+LOOK = 320
+"""Columns of the pictures in which the parts are looked for."""
+MARGIN, LEAST_MARGIN = 0.06, 4
+"""Around what masks cover: a share of the longer side of the parts, and at least so many pixels of those pictures."""
+WORTH = 0.85
+"""Parts that are a larger share of the pictures are not cut out."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The part of ``size`` from the pixel ``corner`` (x, y) on, of a picture of ``whole`` pixels, to which a photograph is
+    resized before; the part is resized to ``frame``. Sizes are (W, H)."""
+
+    corner: tuple[int, int]
+    size: Size
+    whole: Size
+    frame: Size
+
+    def of(self, camera: Camera) -> Camera:
+        """The camera of the part."""
+        return camera.resized(self.whole).cut(self.corner, self.size).resized(self.frame)
+
+
+def _parts(read: list[tuple[View, Part, Layers]], common: Size) -> list[Part] | None:
+    """Parts of photographs of one size, which were read small, with about as many pixels as ``common``; None where whole
+    pictures are as good."""
+    view, look, _ = read[0]
+    full, scale = np.array(view.camera.size), np.array(view.camera.size) / look.frame
+    places = [np.argwhere(layer.coverage > 0)[:, ::-1] for *_, layer in read]
+    low, high = np.stack([p.min(0) for p in places]) * scale, np.stack([p.max(0) + 1 for p in places]) * scale
+    extent = (high - low).max(0)
+    extent = np.minimum(extent + 2 * np.maximum(MARGIN * extent.max(), LEAST_MARGIN * scale.max()), full)
+    if extent.prod() > WORTH * full.prod():
+        return None
+    density = min(1.0, float(np.sqrt(np.prod(common) / extent.prod())))
+    # The lens is removed from the whole picture, which needs no more than twice the pixels.
+    lens = any(one.lens for one, *_ in read)
+    whole = scaled_size(view.camera.size, min(1.0, 2 * density) if lens else 1.0)
+    ratio = whole / full
+    size = np.minimum(np.ceil(extent * ratio), whole).astype(int)
+    corners = np.clip(np.rint(0.5 * (low + high) * ratio - 0.5 * size).astype(int), 0, whole - size)
+    width, height = size.tolist()
+    frame = scaled_size((width, height), density / float(ratio[0]))
+    return [Part((int(x), int(y)), (width, height), whole, frame) for x, y in corners]
+
+
+def _stacked(layers: list[Layers]) -> np.ndarray:
+    """(N, H, W, 3) the colours of layers, which are taken out of the list one by one."""
+    images = np.empty((len(layers), *layers[0].color.shape), np.float32)
+    for k in range(len(layers)):
+        images[k] = layers.pop(0).color
+    return images
+
+
+def _all_read(
+    views: Sequence[View],
+    parts: Sequence[Part],
+    common: Size,
+    masks: Callable[[View, np.ndarray], np.ndarray] | None,
+    depths: Depths | None,
+) -> list[tuple[View, Part, Layers]]:
+    """The parts of photographs, one by one."""
+    read = []
+    for view, part in zip(views, parts, strict=True):
+        with usable(view.image, "the photograph with its camera"):
+            read.append((view, part, _read(view, part, common, masks, depths)))
+    return read
+
+
 def _read(
     view: View,
-    frame: Size,
+    part: Part,
     common: Size,
     masks: Callable[[View, np.ndarray], np.ndarray] | None,
     depths: Depths | None,
@@ -255,12 +343,15 @@ def _read(
         )
     depth = np.zeros_like(coverage) if depths is None else depths.read(view.image, view.camera.size)
     layers = Layers(color, coverage, np.ones_like(coverage), depth)
-    camera, twice = view.camera, (2 * frame[0], 2 * frame[1])
-    if view.lens and camera.size[0] > twice[0] and camera.size[1] > twice[1]:
+    camera, frame = view.camera, part.frame
+    whole = part.whole if part.size != part.whole else (2 * frame[0], 2 * frame[1])
+    if view.lens and camera.size[0] > whole[0] and camera.size[1] > whole[1]:
         # Most of the pixels of a large photograph would be moved for nothing.
-        layers, camera = layers.mapped(lambda image: resize(image, twice)), camera.resized(twice)
+        layers, camera = layers.mapped(lambda image: resize(image, whole)), camera.resized(whole)
     if view.lens:
         layers = layers.mapped(Undistortion.of(camera, view.lens))
+    if part.size != part.whole:
+        layers = layers.cut(part.corner, part.size)
     if (layers.color.shape[1], layers.color.shape[0]) != tuple(frame):
         layers = layers.mapped(lambda image: resize(image, frame))
     layers = layers.padded(common)
@@ -275,8 +366,8 @@ def _read(
 
 
 def _with_object(
-    calibration: Calibration, read: list[tuple[View, Size, Layers]]
-) -> list[tuple[View, Size, Layers]]:
+    calibration: Calibration, read: list[tuple[View, Part, Layers]]
+) -> list[tuple[View, Part, Layers]]:
     """Those with an object in the mask that was made; the others are noted. Raises InputError if most are."""
     kept = [one for one in read if one[2].coverage.any()]
     missing = [f"'{view.image.name}'" for view, _, layer in read if not layer.coverage.any()]

@@ -108,6 +108,32 @@ def test_resized_photographs_fit_resized_cameras(folder, scene, size):
     assert iou(photos.masks, expected) > 0.93
 
 
+@pytest.mark.parametrize("lens", [None, (0.1, 0.0, 0.0, 0.0)])
+def test_photographs_are_cut_to_the_object_and_keep_their_pixels(tmp_path, calibration_scene, lens):
+    """Parts of one size, of as many pixels as the whole pictures would have; cameras and pictures fit each other."""
+    mesh, cameras, *_ = calibration_scene
+    moved = [replace(c, translation=c.translation * (1, 1, 3) + (0.3, 0.2, 0)) for c in cameras]
+    far = Cameras(moved).around(*mesh.bounding_sphere())
+    scene = mesh, far, *images_of(mesh, far.matrices, SIZE)
+    folder = write_colmap(tmp_path / "p", scene, True, **({} if lens is None else {"lens": lens}))
+    small, part = load_photos(folder, (16, 12)), load_photos(folder, (16, 12), cut=True)
+    width, height = part.cameras.size
+    assert 0.7 * 16 * 12 < width * height <= 1.1 * 16 * 12
+    assert part.masks.mean() > 3 * small.masks.mean() and len(part.masks) == len(cameras)
+    rim = np.ones((height, width), bool)
+    rim[1:-1, 1:-1] = False
+    assert not part.masks[:, rim].any() and part.masks.any((1, 2)).all()
+    images, masks = images_of(mesh, part.cameras.matrices, part.cameras.size)
+    assert iou(part.masks, masks) > (0.9 if lens is None else 0.8) > 0.5
+    if lens is None:
+        both = (part.masks > 0) & (masks > 0)
+        assert np.abs(part.images - images)[both].mean() < 0.1
+    # Nothing is enlarged.
+    whole = load_photos(folder, cut=True)
+    assert whole.cameras[0].intrinsics[0, 0] == pytest.approx(far[0].intrinsics[0, 0])
+    assert np.prod(whole.cameras.size) < 0.5 * np.prod(SIZE)
+
+
 def test_photographs_whose_made_mask_is_empty_are_left_out(folder):
     whole = load_photos(folder)
     empty = set(whole.names[:1])

@@ -219,7 +219,8 @@ def photo_dataset(photos: Photos, hold_out: bool = True) -> Dataset:
         cameras, masks = Cameras([photos.cameras.cameras[i] for i in index]), photos.masks[index]
         known = None if photos.known is None else photos.known[index]
         depths = None if photos.depths is None else photos.depths[index]
-        return Observations(cameras, masks, photos.targets[index], known, PHOTO_SAMPLES, depths, True)
+        colors = photos.images[index] * masks[..., None]
+        return Observations(cameras, masks, colors, known, PHOTO_SAMPLES, depths, True)
 
     learned = photos.train if hold_out else np.arange(len(photos.names))
     if len(learned) == 0:
