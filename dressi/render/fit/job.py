@@ -23,14 +23,14 @@ from ..io import save_png
 from ..mesh import Mesh
 from .data.dataset import Dataset, FitResult, Parts, Progress, Quality, Timing
 from .data.directional import DirectionalColour
-from .data.learned import learned, round_size
+from .data.learned import learned, resized, round_size
 from .data.textures import with_charts
 from .disk import Checkpoint, Keeper, locked, task_key
 from .disk.checkpoint import MOST_BYTES
 from .graphs.round import CHUNK, Found, Round, start
 from .graphs.term import UNCHANGED, Controls, Factors, FitRound, Moving, in_world, moving_cameras, with_views
 from .options import FitOptions
-from .options.schedule import fitted_rounds, shape_rounds, sphere_faces
+from .options.schedule import fitted_rounds, shape_rounds, sphere_faces, texture_levels
 from .phases.bundle import adjusted
 from .phases.materials import MaterialFit, Recovery
 from .phases.remeshed import healed, opened, refined, unfolded, unfolded_from
@@ -103,13 +103,13 @@ class FitJob:
         shape = (plan.steps for plan in self.rounds)
         return [*shape, self.texture_steps, *(stage.options.steps for stage in self._stages)]
 
-    def round(self, number: int, begin: Found) -> Round:
-        """Round ``number`` from what it begins with."""
+    def round(self, number: int, begin: Found, step: int = 0) -> Round:
+        """Round ``number`` from what it begins with, as it is at a step of it."""
         texture = len(self.rounds)
         if number < texture:
             return self.shape_round(number, begin)
         if number == texture:
-            return self.texture_round(begin)
+            return self.texture_round(begin, step)
         assert self.recovery is not None
         views = self.dataset.train
         if begin.cameras is not None:
@@ -144,16 +144,24 @@ class FitJob:
         options = self.options
         return round_size(options.size, plan.pixels, len(self.learned.masks), options.form)
 
-    def texture_round(self, begin: Found) -> TextureRound:
+    def texture_round(self, begin: Found, step: int = 0) -> TextureRound:
         options, views, cameras = self.options, self.learned, begin.cameras
-        exact = self.dataset.exact
-        return TextureRound(
+        exact, (height, width) = self.dataset.exact, views.masks.shape[1:]
+        whole = width, height
+        levels = texture_levels(whole, options.texels, self.texture_steps, CHUNK)
+        size, texels, until = next(level for level in levels if step < level[2] or level is levels[-1])
+        fringe = None if exact else self.dataset.train.fringe * size[0] / width
+        masks, colors, known = views.masks, views.colors, views.known
+        if size != whole:
+            masks, colors = resized(masks, size), resized(colors, size)
+            known = None if known is None else resized(known, size) > 0.999
+        work = TextureRound(
             begin.mesh,
             views.matrices if cameras is None else cameras.matrices,
-            views.masks,
-            views.colors,
+            masks,
+            colors,
             steps=self.texture_steps,
-            texture_size=options.texels,
+            texture_size=texels,
             gradient=options.texture_gradient,
             seed=options.seed,
             batch=options.batch,
@@ -161,14 +169,16 @@ class FitJob:
             exposure=not exact if options.exposure is None else options.exposure,
             shape=self.joint,
             # Outlines of photographs are not known to a part of a pixel.
-            fringe=None if exact else self.dataset.train.fringe,
-            known=views.known,
+            fringe=fringe,
+            known=known,
             rest=self.start.positions if self.keeps_faces else None,
             factors=self.factors,
             loss=options.loss,
             parts=1.0 if exact else PARTS,
             directional=self.directional,
         )
+        work.until = until
+        return work
 
     @property
     def joint(self) -> bool:
@@ -210,7 +220,7 @@ class FitJob:
             yield f"shape {number + 1}", self.round(number, Found(self.topology(number), self.cameras))
         mesh = self.topology(texture)
         mesh = mesh if mesh.uvs is not None else with_charts(mesh, self.options.texels)
-        yield "texture", self.round(texture, Found(mesh, self.cameras))
+        yield "texture", self.round(texture, Found(mesh, self.cameras), self.texture_steps)
         if self.recovery is None:
             return
         mesh = self.placed(Found(mesh, self.cameras))[0]
@@ -531,10 +541,13 @@ class FitRun:
                 cameras = with_views(cameras, point.views)
             begin = Found(mesh, cameras, point.maps)
         while point.round < len(job.steps) and self.finished:
-            self.found, work = begin, job.round(point.round, begin)
+            self.found, work = begin, job.round(point.round, begin, point.step)
             point.mesh, point.maps = begin.mesh, dict(begin.values)
             point.views = None if begin.cameras is None else begin.cameras.views
             yield from self._round(work, begin)
+            while self.finished and self._target is None and point.step < work.steps:
+                work = job.round(point.round, replace(begin, mesh=point.mesh), point.step)
+                yield from self._round(work, begin, further=True)
             if self._target is not None:
                 return
             if self.finished:
@@ -545,16 +558,19 @@ class FitRun:
             if self.finished:
                 point.round, point.step, point.state = point.round + 1, 0, {}
 
-    def _round(self, work: Round, begin: Found) -> Iterator[Moment]:
-        """The steps of a round. Then ``found`` is what it found and ``finished`` says whether it was not
-        stopped."""
+    def _round(self, work: Round, begin: Found, further: bool = False) -> Iterator[Moment]:
+        """The steps of a round, up to ``until``. Then ``found`` is what it found, at its last step, and
+        ``finished`` says whether it was not stopped. further: whether it goes on from another ``Round``."""
         job, point, started = self.job, self.point, time.perf_counter()
         before = len(point.losses)
         with closing(job.engine(work)) as engine:
             if point.state:
+                if further:
+                    # Larger pictures may have a finer level of the texture, which begins with nothing.
+                    point.state = {**engine.state(), **point.state}
                 job.keeper.restore(engine, point)
             saved, first, safe = started, True, False
-            while point.step < work.steps and self._target is None and not self._stop():
+            while point.step < work.until and self._target is None and not self._stop():
                 work.before(engine, point.step)
                 point.mesh = work.mesh
                 last = point.round == len(job.steps) - 1
@@ -565,7 +581,7 @@ class FitRun:
                     safe = True
                 # The first step runs alone, to measure the time of the build.
                 count = 1 if first and point.step == 0 else CHUNK - point.step % CHUNK
-                end = min(point.step + count, work.steps)
+                end = min(point.step + count, work.until)
                 while point.step < end:
                     count, start = min(self.most, end - point.step), time.perf_counter()
                     engine.step(count)
@@ -583,13 +599,16 @@ class FitRun:
                     point.losses[before:] = [(point.round, loss) for loss in losses]
                     if point.step == end:
                         self._watch.stepped(work, engine, losses[-1])
-                        if now - saved > SAVE_SECONDS:
+                        if now - saved > SAVE_SECONDS and (end < work.until or end == work.steps):
                             self._save(engine)
                             saved = now
                     yield Moment(work, engine, point.step, losses[-1])
             if self._target is not None:
                 return
-            self.finished = point.step >= work.steps
+            self.finished = point.step >= work.until
+            if self.finished and point.step < work.steps:
+                point.state = engine.state()
+                return
             if not self.finished or job.adjusts(point.round):
                 self._save(engine)
             self.found = work.found(engine).over(begin)

@@ -45,6 +45,7 @@ from dressi.render.fit.data.dataset import (
 from dressi.render.fit.data.directional import REACH, DirectionalColour, bands, mean_directions
 from dressi.render.fit.data.learned import ROUNDS, Learned, ViewBatches, round_size
 from dressi.render.fit.graphs.round import Found, start
+from dressi.render.fit.options import schedule
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.fit.phases.texture import PARTS, TextureRound, roughness
 from dressi.render.fit.report import HELD_OUT, expected_gains, score, write_losses, write_results
@@ -236,6 +237,34 @@ def test_a_stopped_fit_goes_on_as_if_it_had_not_stopped(device, tiny_fits, tmp_p
     assert rest.finished and rest.losses == whole.losses and rest.quality == whole.quality
     assert_array_equal(rest.mesh.positions, whole.mesh.positions)
     assert_array_equal(rest.mesh.texture, whole.mesh.texture)
+
+
+def test_the_texture_goes_from_small_pictures_to_large_ones(device, tiny_fits, tmp_path: Path, monkeypatch):
+    """A fit that is stopped among the large ones goes on as one that is not."""
+    monkeypatch.setattr(schedule, "ENOUGH", SIZE[0] * SIZE[1] // 2)
+    monkeypatch.setattr(schedule, "FINER", (0.5,))
+    options = replace(TINY, steps=240)
+    levels = schedule.texture_levels(SIZE, options.texels, options.texture_steps, 10)
+    assert [size for size, *_ in levels] == [(SIZE[0] // 2, SIZE[1] // 2), SIZE] and levels[0][1] == 8
+    first, calls = levels[0][2], []
+
+    def job(folder: Path | None = None) -> FitJob:
+        return FitJob(tiny_fits.scene, options, lambda: DressiAD(device), folder=folder)
+
+    whole = job().run(progress=calls.append)
+    doing = [one.doing for one in calls if "texels" in one.doing]
+    assert "8 texels" in doing[0] and "16 texels" in doing[-1]
+    texture = [loss for phase, loss in whole.losses if phase == "texture"]
+    assert len(texture) == options.texture_steps and max(texture[-5:]) < 0.7 * texture[0]
+    assert whole.mesh.texture is not None and whole.mesh.texture.shape == (16, 16, 3)
+    ends = len(whole.losses) - options.texture_steps + first
+    for end in (ends, ends + 1):
+        done = []
+        part = job(tmp_path).run(progress=done.append, stop=lambda d=done, e=end: bool(d) and d[-1].done >= e)
+        assert not part.finished and len(part.losses) >= ends
+        rest = job(tmp_path).run(resume=True)
+        assert rest.finished and rest.losses == whole.losses
+        assert_array_equal(rest.mesh.texture, whole.mesh.texture)
 
 
 def test_results_are_written_and_replaced(device, make_engine, scene: Dataset, tmp_path: Path):

@@ -69,6 +69,9 @@ class Round(ABC):
         outputs: Mapping[str, Variable] | None = None,
     ):
         self.mesh, self.steps, self.terms = mesh, steps, list(terms)
+        self.until = steps
+        """The step at which another ``Round`` goes on from the state of this one: one of larger pictures, where
+        it is less than ``steps``."""
         self.outputs = dict(outputs or {})
         self.loss = reduce(operator.add, (term.loss for term in terms))
         """FLOAT 1x1."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...forms.hard_soft_ras import SOFT_FORMS
+from ...io.images import scaled_size
 from ..graphs.term import FitRound
 from .fit_options import TERMS, FitOptions
 
@@ -209,3 +210,39 @@ def _adjusting(options: FitOptions, plans: list[FitRound]) -> list[FitRound]:
     still = last.steps // 3
     before = replace(last, steps=last.steps - still, adjusts=True)
     return [*others, before, _weighted(options, _fitted_round(options, still, options.ends_by_colours))]
+
+
+# The pictures that the texture round learns from, from coarse to fine.
+
+ENOUGH = 150_000
+"""Pixels of a picture above which the texture round begins with pictures of half the size, and so on."""
+FINER = (0.2, 0.3)
+"""Shares of the steps for the largest pictures and for those of half the size, where there are smaller ones."""
+HALVINGS = len(FINER)
+
+
+def texture_levels(
+    size: tuple[int, int], texels: int, steps: int, chunk: int
+) -> list[tuple[tuple[int, int], int, int]]:
+    """Of the levels of the texture round, from coarse to fine: the size of the pictures, the texels along each side of
+    the texture, and the step at which the level ends, a multiple of ``chunk`` but for the last.
+
+    A texel is learned from the pictures that show it about as large as a pixel, so that the cost of the finest ones is
+    paid for the finest details alone.
+
+    >>> texture_levels((320, 240), 1024, 240, 10)
+    [((320, 240), 1024, 240)]
+    >>> texture_levels((1600, 1200), 4096, 240, 10)
+    [((400, 300), 1024, 120), ((800, 600), 2048, 190), ((1600, 1200), 4096, 240)]
+    """
+    count = 0
+    while count < HALVINGS and size[0] * size[1] > ENOUGH * 4**count:
+        count += 1
+    levels, end = [], steps
+    for halvings in range(count + 1):
+        # Texels are halved as long as the textures have the same levels of their pyramids.
+        side = texels >> halvings if texels % (1 << count) == 0 else texels
+        levels.insert(0, (scaled_size(size, 0.5**halvings), side, end))
+        if halvings < count:
+            end = max(end - round(FINER[halvings] * steps), 0) // chunk * chunk
+    return [level for level in levels if level[2] > 0]
