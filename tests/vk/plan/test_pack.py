@@ -12,7 +12,7 @@ from graphs import large_program, random_program
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dressi import FLOAT, INT, MAT4, VEC3, F, PlanError, Variable, gradient
+from dressi import FLOAT, INT, MAT4, VEC3, F, PlanError, Variable, gradient, networks
 from dressi.ad.graph.program import Program
 from dressi.config import config, shader_text
 from dressi.vk.plan.compiler import build_plan
@@ -287,3 +287,16 @@ def test_light_values_are_not_kept():
         assert len(plan.static.sub_stages) == kept and len(plan.step.sub_stages) == 1
     named = Program({"value": 1.0 / radius}, ((image, image * (1.0 / radius)),))
     assert len(build_plan(named, profile("desktop"), shader_text).static.sub_stages) == 1
+
+
+@pytest.mark.parametrize("name", ["lavapipe", "turing"])
+def test_sums_in_sums_do_not_repeat_a_product(name):
+    """A batch of small tiles fills the lanes as one large image does: all invocations count."""
+    rng = np.random.default_rng(0)
+    x = Variable(FLOAT, (1, 1), 4096, channels=48, name="x", data=rng.normal(size=(4096, 48, 1, 1)))
+    weight = Variable(FLOAT, (48, 10), name="weight", data=rng.normal(size=(10, 48)))
+    said = networks.mlp([{"weight": weight, "bias": Variable(FLOAT, channels=10, name="bias")}], x)
+    program = Program({"out": F.log_softmax(said, "c")}, ())
+    plan = build_plan(program, profile(name), shader_text, PlanOptions(without=("tile_products",)))
+    texts = "".join(text for shaders in plan.shaders.values() for text in shaders.sources.values())
+    assert texts.count("< 48") == 1

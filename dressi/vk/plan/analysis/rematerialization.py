@@ -200,7 +200,7 @@ class Recomputing:
         return len(self.graph.functions[k].output.vtype.planes)
 
     def _rounds(self, k: int) -> int:
-        return self.model.rounds(self.graph.working[k].area)
+        return self.model.rounds(self.graph.working[k].texels)
 
     def _inputs(self, k: int) -> list[_Input]:
         """The inputs of a Function that cost something."""
@@ -300,8 +300,9 @@ class Recomputing:
         return max(fetches(f, k), iterations(f, self.most)) if access is Access.FETCH else 1.0
 
     def _evaluations(self, f: Function, k: int, x: Variable, access: Access) -> float:
-        """Times that the lanes need a texel of input ``k`` of a packed Function, per tile."""
-        invocations, count = f.working_domain.area, LISTED if self.sparse[self.graph.number[f]] else 1.0
+        """Times that the lanes need a texel of input ``k`` of a packed Function. All tiles count: many small
+        ones, as the layers of a network are, fill the lanes as one large image does."""
+        invocations, count = f.working_domain.texels, LISTED if self.sparse[self.graph.number[f]] else 1.0
         if isinstance(f, DrawFunction) and f.masked and k == f.pulled - 1:
             return math.inf  # made once a face, not once a vertex
         if isinstance(f, DrawFunction):
@@ -312,7 +313,8 @@ class Recomputing:
                     g.reads(i) for g in f.fragment.functions for i, v in enumerate(g.inputs) if v is formal
                 )
                 count = LISTED * max(sum(reads), 1.0)
-            invocations = 3 * f.triangles if pulled else max(3 * f.triangles, invocations)
+            corners = 3 * f.triangles * f.working_domain.tiles
+            invocations = corners if pulled else max(corners, invocations)
         elif isinstance(f, ScatterFunction) and k == 0:
             return math.inf  # the bound is read where it is resolved, too
         elif access is Access.FETCH:
