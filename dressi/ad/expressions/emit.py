@@ -145,7 +145,7 @@ def source(
     reader = Reader(Table())
     roots = [x for y in reader.read(outputs) for x in y]
     leaves = sorted(reader.leaves, key=lambda v: v.id)
-    names = {(v, k): text for v in leaves for k, text in enumerate(_names(v))}
+    names = {(v, k): text for v in leaves for k, text in enumerate(component_names(v))}
     given = list(names.values())
     for text in [name, *given]:
         taken = text in to.reserved.split() or re.fullmatch(r"t\d+", text)
@@ -163,7 +163,8 @@ def source(
     return "\n".join([head, *body.lines, *results, to.tail, ""])
 
 
-def _names(v: Variable) -> list[str]:
+def component_names(v: Variable) -> list[str]:
+    """The arguments for a leaf, one for each component."""
     if not v.is_leaf:
         raise v.creator.fail("is no Function of one texel that can be written as text")  # type: ignore[union-attr]
     if not v.name:

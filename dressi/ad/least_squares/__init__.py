@@ -14,6 +14,7 @@ The names by file of ``dressi/ad``:
 # ruff: noqa: F403, I001
 from .energy import *
 from .stencil import *
+from .source import *
 from .solver import *
 from .linear.preconditioner import *
 from .linear.diagonal import *

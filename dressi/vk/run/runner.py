@@ -113,7 +113,7 @@ class Runner:
             self._began, n = True, n - 1
         self._losses.run(built, n)
         if self._doubles and not self._exact and self.stopped() is not None:
-            self.refine()
+            self.refine(200)
 
     def stopped(self) -> str | None:
         """The reasons why the problems of a least-squares solver ended; None while one goes on."""
