@@ -28,7 +28,7 @@ VIEWS, EVERY = 12, 5
 
 def shape(name: str) -> Mesh:
     """The target, within [-1, 1]."""
-    grid = Grid(np.full(3, -1.0), 2 / 127, (128,) * 3)
+    grid = Grid(np.full(3, -1.0), 2 / 127, (128, 128, 128))
     x, y, z = np.moveaxis(grid.points(), -1, 0)
     if name == "torus":
         field = 0.25 - np.hypot(np.hypot(x, y) - 0.55, z)
@@ -55,7 +55,7 @@ def fit(target: Mesh, views: Cameras, points: int, steps: int, device: Device) -
     seen = render(target, views, colours=look, light=None)
     masks, colours = np.asarray(seen.mask), np.asarray(seen.colour)
     size = views[0].size
-    grid = Grid(np.full(3, -1.0), 2 / (points - 1), (points,) * 3)
+    grid = Grid(np.full(3, -1.0), 2 / (points - 1), (points, points, points))
     ball = 0.6 - np.linalg.norm(grid.points(), axis=-1)
     surface, counter = Isosurface(grid, ball, faces=16 * points**2), optim.clock()
     values = surface.leaf(ball)

@@ -74,7 +74,10 @@ class Views:
             center + aside + towards * distances, center + aside, random.normal(size=(count, 3)), strict=True
         ):
             cameras.append(Camera.perspective(45.0, (size, size), eye, target, up=up).around(center, radius))
-        return cls(Cameras(cameras), Rotation.random(count, random_state=seed).as_matrix())
+        return cls(
+            Cameras(cameras),
+            Rotation.from_quat(np.random.RandomState(seed).normal(size=(count, 4))).as_matrix(),
+        )
 
 
 class Fit:

@@ -36,7 +36,8 @@ from dressi.render import (
 from dressi.render.forms.hard_soft_ras import SOFT_FORMS
 from dressi.render.io import save_png
 from dressi.render.surface.color import srgb_to_linear
-from dressi.viewer import EngineSession, MeshSession, Viewer, open_canvas
+from dressi.viewer import EngineSession, MeshSession, OffscreenPresenter, Viewer, open_canvas
+from dressi.viewer.canvas import Canvas
 
 RADIUS = 6
 """Pixels around the outline that a form draws."""
@@ -106,7 +107,7 @@ def stencils(size: int) -> np.ndarray:
 
 def viewer(size: int) -> np.ndarray:
     """(2 * size, 4 * size, 3) linear."""
-    sphere, cameras = primitives.octasphere(3, 0.6), ring((0, 0, 0), 1.0, 8, (64, 64))
+    sphere, cameras = primitives.octasphere(3, 0.6), ring(np.zeros(3), 1.0, 8, (64, 64))
     pear = primitives.pear()
     target = render(pear.moved(pear.positions * 0.8), cameras)
     positions, radius = Variable.of(sphere.positions, name="positions"), Variable.of(0.15, name="radius")
@@ -122,7 +123,7 @@ def viewer(size: int) -> np.ndarray:
         while not session.status.finished:
             window.tick()
         window.draw()
-        return srgb_to_linear(canvas.presenter.frame[..., :3] / 255.0)
+        return _seen(canvas)
 
 
 def handles(size: int) -> np.ndarray:
@@ -138,7 +139,14 @@ def handles(size: int) -> np.ndarray:
         window.choose("textured")
         window.orbit.zoom(1.4)
         window.draw()
-        return srgb_to_linear(canvas.presenter.frame[..., :3] / 255.0)
+        return _seen(canvas)
+
+
+def _seen(canvas: Canvas) -> np.ndarray:
+    """The last picture of an offscreen window, linear."""
+    window = canvas.presenter
+    assert isinstance(window, OffscreenPresenter) and window.frame is not None
+    return srgb_to_linear(window.frame[..., :3] / 255.0)
 
 
 def _beside(columns: list[np.ndarray]) -> np.ndarray:

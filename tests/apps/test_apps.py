@@ -163,6 +163,35 @@ def test_a_missing_renderer_is_named(run_script, data: Path, monkeypatch: pytest
             run_script(app, "--data", str(data))
 
 
+DIGITS = PATH_TEST.parent / "networks" / "turned_digits.py"
+
+
+def test_missing_digits_are_named(run_script, monkeypatch: pytest.MonkeyPatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: None if name == "sklearn" else find(name, *rest)
+    )
+    with pytest.raises(InputError, match=r"pip install 'dressi\[digits\]'"):
+        run_script(DIGITS)
+
+
+def test_networks_learn_turned_digits(run_script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Black and white squares instead of the digits: both networks tell them apart, not only half of them."""
+    random = np.random.default_rng(0)
+    labels = random.integers(2, size=240)
+    table = np.clip(16 * labels[:, None] + random.normal(size=(240, 64)), 0, 16)
+    folder = tmp_path / "sklearn" / "datasets" / "data"
+    folder.mkdir(parents=True)
+    (tmp_path / "sklearn" / "__init__.py").touch()
+    np.savetxt(folder / "digits.csv.gz", np.column_stack([table, labels]), "%g", ",")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "sklearn", raising=False)
+    run_script(DIGITS, "--steps", "80", "--seeds", "1", "--json", str(tmp_path / "digits.json"))
+    found = json.loads((tmp_path / "digits.json").read_text())["turned_digits"]
+    assert min(found["with_held_out_share"], found["without_held_out_share"]) > 0.8
+    assert (tmp_path / "turned_digits.png").stat().st_size > 1000
+
+
 def test_missing_modules_of_node_are_named(run_script, tmp_path: Path):
     with pytest.raises(InputError, match="npm install three gltf-validator"):
         run_script(SCENES.with_stem("scenes_in_three"), "--scenes", "arm", "--modules", str(tmp_path))

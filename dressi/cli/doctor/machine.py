@@ -25,6 +25,7 @@ from .probe import Ask
 EXTRAS = {
     "clouds": "clouds of points in .las and .laz",
     "compression": "glTF files packed by Draco or meshoptimizer",
+    "digits": "handwritten digits, for apps/networks/turned_digits.py",
     "images": "Radiance .hdr, OpenEXR .exr and 16-bit colour pictures; videos",
     "jax": "dressi.jax",
     "jupyter": "windows in notebooks",
