@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 from scipy import ndimage
 
-from dressi import MAT3, F, Variable, evaluate
+from dressi import FLOAT, MAT3, F, Variable, evaluate
 from dressi.config import config
 from dressi.errors import InputError
 from dressi.render.io import save_png
@@ -113,6 +113,51 @@ def crops(random: np.random.Generator, image: np.ndarray, count: int, edge: int)
     """Random squares of an image (H, W, ...), at even places."""
     places = [[2 * random.integers(0, (e - edge) // 2 + 1) for e in image.shape[:2]] for _ in range(count)]
     return np.stack([image[y : y + edge, x : x + edge] for y, x in places])
+
+
+PATTERN = "GRBG"
+"""Of the mosaics: that of the raw picture of the data."""
+DIRECTIONAL = np.zeros((2, 5, 5))
+DIRECTIONAL[0, 2] = DIRECTIONAL[1, :, 2] = (-0.25, 0.5, 0.5, 0.5, -0.25)
+BILINEAR = np.pad(np.outer((1, 2, 1), (1, 2, 1)) / 4.0, 1)
+"""Filters of a mosaic: its green along rows and along columns, and what lies between texels of one colour."""
+XYZ = np.array([[0.4125, 0.3576, 0.1804], [0.2127, 0.7152, 0.0722], [0.0193, 0.1192, 0.9503]])
+XYZ /= XYZ.sum(1, keepdims=True)
+
+
+def lab(red: Variable, green: Variable, blue: Variable) -> tuple[Variable, ...]:
+    """CIELAB of images with channels."""
+    x, y, z = (F.pow(F.maximum(a * red + b * green + c * blue, 1e-3), 1 / 3) for a, b, c in XYZ.tolist())
+    return 116.0 * y, 500.0 * (x - y), 200.0 * (y - z)
+
+
+def homogeneous(raw: Variable, medians: int = 0) -> Variable:
+    """VEC3 of a mosaic, by AHD (Hirakawa and Parks, 2005): of green along rows and green along columns, the one with which colours
+    change least from texel to texel. A border that repeats no texel keeps the phases of the mosaic."""
+    site = F.bayer_filter(raw.size, PATTERN)
+    green = F.correlate(raw, Variable(FLOAT, (5, 5), 2, data=DIRECTIONAL), border="reflect")
+    green, between = F.mix(green, raw, site.y), Variable.of(BILINEAR, FLOAT)
+    red, blue = (green + F.correlate((raw - green) * s, between, border="reflect") for s in (site.x, site.z))
+    light, a, b = lab(red, green, blue)
+    differences = []
+    for dx, dy in ((1, 0), (-1, 0), (0, 1), (0, -1)):
+        da, db = (x - F.shift(x, dx, dy, "reflect") for x in (a, b))
+        differences.append((F.abs(light - F.shift(light, dx, dy, "reflect")), da * da + db * db))
+    limits = []
+    for d in zip(*differences, strict=True):
+        # The smaller of what rows change along rows, and columns along columns.
+        rows, columns = F.maximum(d[0], d[1]), F.maximum(d[2], d[3])
+        limits.append(F.minimum(F.channel(rows, 0), F.channel(columns, 1)))
+    near = [
+        F.select(light <= limits[0], F.select(colour <= limits[1], 1.0, 0.0), 0.0)
+        for light, colour in differences
+    ]
+    score = 50.0 * F.box_blur(near[0] + near[1] + near[2] + near[3], 1)
+    weight = F.exp(score - F.max(score, "c"))
+    parts = [F.sum(weight * x, "c") / F.sum(weight, "c") for x in (red, green, blue)]
+    for _ in range(medians):
+        parts[0], parts[2] = (parts[1] + F.median(x - parts[1], 1, "reflect") for x in (parts[0], parts[2]))
+    return F.vec3(*parts)
 
 
 def shaken(random: np.random.Generator, edge: int) -> np.ndarray:
