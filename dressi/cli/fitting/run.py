@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -79,6 +79,10 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
             window.say("making pictures and the first shape ...", device)
             if isinstance(source, Photos):
                 dataset = fit.photo_dataset(source)
+                # The dataset has the pictures; what is asked of the photographs later are cameras and names.
+                source = replace(
+                    source, images=source.images[:0].copy(), masks=source.masks[:0].copy(), known=None
+                )
             else:
                 light = None if material is None else material.light
                 drawn = options.target_samples, light, _scene(request)

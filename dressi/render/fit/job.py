@@ -38,6 +38,9 @@ from .phases.shape import ShapeRound
 from .phases.texture import OF_PHOTOGRAPHS, PARTS, SMOOTHNESS, TextureRound
 from .start.choice import MANY_VIEWS, fits, start_anew, start_mesh
 
+AT_ONCE = 16
+"""Views of a step of the shape, where all of them would have smaller pictures."""
+
 
 class FitJob:
     """Fits a mesh to a dataset; ``run`` once.
@@ -135,14 +138,23 @@ class FitJob:
             moving=moving,
             rest=self.start.positions if self.keeps_faces else None,
             form=options.form,
-            batch=options.batch,
+            batch=self._batch(plan),
             seed=options.seed,
             factors=self.factors,
         )
 
+    def _batch(self, plan: FitRound) -> int:
+        """Views of each step of a shape round, 0 for all: where there are so many that their pictures would be made
+        smaller, some of them in larger pictures show more."""
+        options, count = self.options, len(self.learned.masks)
+        if options.batch or plan.moves or count <= AT_ONCE:
+            return options.batch
+        sizes = [round_size(options.size, plan.pixels, views, options.form) for views in (1, count)]
+        return AT_ONCE if sizes[0] != sizes[1] else 0
+
     def _size(self, plan: FitRound) -> tuple[int, int]:
-        options = self.options
-        return round_size(options.size, plan.pixels, len(self.learned.masks), options.form)
+        options, views = self.options, self._batch(plan) or len(self.learned.masks)
+        return round_size(options.size, plan.pixels, views, options.form)
 
     def texture_round(self, begin: Found, step: int = 0) -> TextureRound:
         options, views, cameras = self.options, self.learned, begin.cameras

@@ -183,11 +183,8 @@ def load_photos(
             common, views = parts[0].frame, [view for view, *_ in read]
             del read
             read = _all_read(views, parts, common, masks, depths)
-    layers = [layer for *_, layer in read]
     views = Cameras([part.of(view.camera).padded(common) for view, part, _ in read])
-    del read
-    coverage = np.stack([layer.coverage for layer in layers])
-    known = np.stack([layer.known for layer in layers])
+    images, coverage, known, measured = _stacked(read)
     with usable(calibration.path, "the cameras"):
         bounds = calibration.bounds
         if bounds is None:
@@ -195,11 +192,10 @@ def load_photos(
         check_cameras(views, bounds)
         views = views.around(*sphere_of(bounds))
     if depths is not None:
-        for camera, layer in zip(views, layers, strict=True):
-            depths.check(camera.name, layer.depth, camera, bounds.mean(0))
-    measured = np.stack([layer.depth for layer in layers]) if depths is not None else None
+        for camera, layer in zip(views, measured, strict=True):
+            depths.check(camera.name, layer, camera, bounds.mean(0))
     return Photos(
-        images=_stacked(layers),
+        images=images,
         masks=coverage,
         cameras=views,
         names=tuple(view.image.name for view in calibration.views),
@@ -207,7 +203,7 @@ def load_photos(
         notes=tuple(dict.fromkeys(calibration.notes)),
         known=None if known.all() else known,
         originals=tuple(calibration.views),
-        depths=measured,
+        depths=None if depths is None else measured,
         model=calibration.model,
         folder=folder,
     )
@@ -287,12 +283,16 @@ def _parts(read: list[tuple[View, Part, Layers]], common: Size) -> list[Part] | 
     return [Part((int(x), int(y)), (width, height), whole, frame) for x, y in corners]
 
 
-def _stacked(layers: list[Layers]) -> np.ndarray:
-    """(N, H, W, 3) the colours of layers, which are taken out of the list one by one."""
-    images = np.empty((len(layers), *layers[0].color.shape), np.float32)
-    for k in range(len(layers)):
-        images[k] = layers.pop(0).color
-    return images
+def _stacked(read: list[tuple[View, Part, Layers]]) -> list[np.ndarray]:
+    """Colours, coverage, what is known, and depths, (N, H, W, ...) each, of layers, which are given up one by one."""
+    first = read[0][2]
+    parts = [first.color, first.coverage, first.known, first.depth]
+    stacks = [np.empty((len(read), *part.shape), part.dtype) for part in parts]
+    for k in range(len(read)):
+        layer = read.pop(0)[2]
+        for stack, part in zip(stacks, (layer.color, layer.coverage, layer.known, layer.depth), strict=True):
+            stack[k] = part
+    return stacks
 
 
 def _all_read(
@@ -361,7 +361,8 @@ def _read(
         raise InputError(
             f"the mask '{view.mask or view.image}' is empty; draw the object in it or remove the view"
         )
-    color, depth = layers.color * known[..., None], (layers.depth * covered).astype(np.float32)
+    color = (layers.color * known[..., None]).astype(np.float32)
+    depth = (layers.depth * covered).astype(np.float32)
     return Layers(color, covered.astype(np.float32), known, depth)
 
 
