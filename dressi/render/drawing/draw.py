@@ -25,6 +25,8 @@ from .point import Shader
 
 TILES = 12
 """Most views drawn at once; more views are drawn in even batches by the same graph."""
+PIXELS = 1_000_000
+"""Most pixels drawn at once, of several views: their shading takes up to some kilobytes each."""
 MOST_SAMPLES = 256
 """Largest number of samples of a pixel."""
 
@@ -54,7 +56,8 @@ def draw(
         unit[:3, 3] = -center / scale
         shown = Scene([Node(shown, to_world=unit)])
     (width, height), views = cameras.size, len(matrices)
-    count = -(-views // -(-views // TILES))
+    tiles = min(max(PIXELS // (width * height), 1), TILES)
+    count = -(-views // -(-views // tiles))
     recipe = render(shown, matrices[:count], size=cameras.size, light=light, filter="trilinear").recipe
     assert isinstance(recipe.picture, Maker)
     parts = {name: value.leaf(name) for name, value in recipe.values.items()}

@@ -30,12 +30,13 @@ from .disk.checkpoint import MOST_BYTES
 from .graphs.round import CHUNK, Found, Round, start
 from .graphs.term import UNCHANGED, Controls, Factors, FitRound, Moving, in_world, moving_cameras, with_views
 from .options import FitOptions
+from .options.schedule import AT_ONCE as PIXELS_AT_ONCE
 from .options.schedule import fitted_rounds, shape_rounds, sphere_faces, texture_levels
 from .phases.bundle import adjusted
 from .phases.materials import MaterialFit, Recovery
 from .phases.remeshed import healed, opened, refined, unfolded, unfolded_from
 from .phases.shape import ShapeRound
-from .phases.texture import OF_PHOTOGRAPHS, PARTS, SMOOTHNESS, TextureRound
+from .phases.texture import OF_PHOTOGRAPHS, PARTS, SMOOTHNESS, VIEWS, TextureRound
 from .start.choice import MANY_VIEWS, fits, start_anew, start_mesh
 
 AT_ONCE = 16
@@ -167,6 +168,9 @@ class FitJob:
         if size != whole:
             masks, colors = resized(masks, size), resized(colors, size)
             known = None if known is None else resized(known, size) > 0.999
+        batch = options.batch
+        if not batch and len(levels) > 1 and size[0] * size[1] * VIEWS > PIXELS_AT_ONCE:
+            batch = max(PIXELS_AT_ONCE // (size[0] * size[1]), 1)
         work = TextureRound(
             begin.mesh,
             views.matrices if cameras is None else cameras.matrices,
@@ -176,7 +180,7 @@ class FitJob:
             texture_size=texels,
             gradient=options.texture_gradient,
             seed=options.seed,
-            batch=options.batch,
+            batch=batch,
             smoothness=SMOOTHNESS if exact else OF_PHOTOGRAPHS,
             exposure=not exact if options.exposure is None else options.exposure,
             shape=self.joint,

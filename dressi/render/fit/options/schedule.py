@@ -219,6 +219,9 @@ ENOUGH = 150_000
 FINER = (0.2, 0.3)
 """Shares of the steps for the largest pictures and for those of half the size, where there are smaller ones."""
 HALVINGS = len(FINER)
+AT_ONCE = 1_500_000
+"""Pixels of all pictures of a step of the finest level, above which fewer pictures are taken, at least one: what is
+kept of each pixel until the gradient takes about a kilobyte."""
 
 
 def texture_levels(
