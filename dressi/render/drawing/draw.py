@@ -26,7 +26,7 @@ from .point import Shader
 TILES = 12
 """Most views drawn at once; more views are drawn in even batches by the same graph."""
 PIXELS = 1_000_000
-"""Most pixels drawn at once, of several views: their shading takes up to some kilobytes each."""
+"""Most pixels drawn at once, of several views: what is kept of each takes a hundred bytes, and more with light."""
 MOST_SAMPLES = 256
 """Largest number of samples of a pixel."""
 

@@ -221,7 +221,7 @@ FINER = (0.2, 0.3)
 HALVINGS = len(FINER)
 AT_ONCE = 1_500_000
 """Pixels of all pictures of a step of the finest level, above which fewer pictures are taken, at least one: what is
-kept of each pixel until the gradient takes about a kilobyte."""
+kept of each pixel until the gradient takes about two kilobytes."""
 
 
 def texture_levels(

@@ -324,6 +324,9 @@ class Cones:
 
 CELLS = 160
 """Most cells of the grid of the hull along its longest side."""
+FINER = 2.0
+"""How many times as many cells stereo has, whose depths are within a small part of a cell: total variation takes about
+a cell off thin parts."""
 CELLS_OF_PIXEL = 4
 """Most of them for a pixel of the longer side of the masks: smaller ones show nothing more."""
 BLURS = (0.5, 1.0, 2.0)
@@ -342,6 +345,8 @@ class Hull:
     small: Small
     wrong: list[int]
     agree: bool
+    cones: Cones
+    """Of the masks that agree."""
 
     @classmethod
     def of(
@@ -352,16 +357,30 @@ class Hull:
         cones, small = Cones.of(matrices, masks, known, box), Small.of(matrices, masks, known)
         found = Agreement.of(cones, small)
         if not found.agree or found.box is None:
-            return cls(np.full((1, 1, 1), -1.0), Grid(np.zeros(3), 1.0, (1, 1, 1)), small, found.wrong, False)
+            nothing = np.full((1, 1, 1), -1.0), Grid(np.zeros(3), 1.0, (1, 1, 1))
+            return cls(*nothing, small, found.wrong, False, cones)
         if found.wrong:
             cones = cones.without(set(found.wrong))
-        grid = Grid.around(found.box, min(CELLS, CELLS_OF_PIXEL * max(cones.size)))
+        return cls._on(found.box, CELLS, small, found.wrong, cones)
+
+    @classmethod
+    def _on(cls, box: np.ndarray, cells: int, small: Small, wrong: list[int], cones: Cones) -> Hull:
+        """In a box (2, 3), on a grid of so many cells along its longest side."""
+        grid = Grid.around(box, min(cells, CELLS_OF_PIXEL * max(cones.size)))
         field = cones.on(grid)
         keep = needed(field > 0, grid, small)
         # Points that are dropped lie outside; the surface between them and those that are kept is half way.
         field = np.where((field > 0) & ~keep, -0.5 * grid.step, field)
         reach = 3 * grid.step
-        return cls(np.clip(field, -reach, reach), grid, small, found.wrong, bool(keep.any()))
+        return cls(np.clip(field, -reach, reach), grid, small, wrong, bool(keep.any()), cones)
+
+    def finer(self) -> Hull:
+        """The same on a grid of FINER times as many cells."""
+        inside = self.points()
+        margin = 2 * self.grid.step
+        box = np.stack([inside.min(0) - margin, inside.max(0) + margin])
+        found = self._on(box, int(FINER * CELLS), self.small, self.wrong, self.cones)
+        return found if found.agree else self
 
     def points(self) -> np.ndarray:
         """(P, 3) the points of the grid inside the hull."""

@@ -298,7 +298,7 @@ def smooth(
 
 # Depths within a hull: by planes in small pictures, then beside the surface found in larger ones.
 
-COARSE_PIXELS, FINE_PIXELS = 40_000, 120_000
+COARSE_PIXELS, FINE_PIXELS = 40_000, 400_000
 """Most pixels of the part of a picture that is swept by planes, and beside the surface found."""
 PLANES = 112
 """Planes between the nearest and the farthest point of the hull; a multiple of ``CHUNK``."""
@@ -494,7 +494,7 @@ def stereo_start(dataset: Dataset, hull: Hull, faces: int, make_engine: MakeEngi
         raise InputError(
             f"stereo needs {NEIGHBOURS + 1} pictures to learn from, and there are {len(train.masks)}"
         )
-    cameras = unit_cameras(train.cameras, dataset.center, dataset.radius)
+    hull, cameras = hull.finer(), unit_cameras(train.cameras, dataset.center, dataset.radius)
     views, maps = depth_maps(cameras, train, hull, make_engine)
     inside = sum(int((views.cropped(views.masks, k) >= 0.5).sum()) for k in maps)
     share = sum(int(one.sure.sum()) for one in maps.values()) / max(inside, 1)
