@@ -15,6 +15,7 @@ from dressi import FLOAT, DressiAD, F, LevenbergMarquardt, PlanOptions, Variable
 from dressi.ad.least_squares.solver import GaussNewton
 from dressi.errors import GraphError, InputError
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE
+from dressi.vk.run.device.commands import Commands
 from dressi.vk.run.device.queue import Pace
 from dressi.vk.run.execution.gate import can_be_gated
 
@@ -360,7 +361,9 @@ def test_steps_in_one_submission_are_those_of_many(device):
 
 
 def test_many_iterations_are_one_submission(device, monkeypatch):
-    """Where the bound of a submission has room for them, once it is known what they take."""
+    """Where the bound of a submission has room for them, once it is known what they take, and the host does not look at
+    gates."""
+    monkeypatch.setattr(device, "on_cpu", False)
     monkeypatch.setattr(device.work, "pace", Pace(bound=1e6))
     residuals, image, _ = smoothing(8)
     with DressiAD(device) as ad:
@@ -680,6 +683,25 @@ def test_refined_unknowns_are_those_of_a_solver_in_64_bits(device, solver):
         exact = exact - np.linalg.lstsq(jacobian, r)[0]
     assert_allclose(found.ravel(), exact, rtol=0, atol=1e-12)
     assert abs(near - exact).max() > 1e-9  # 32 bits alone do not reach it
+
+
+@pytest.mark.every_driver
+def test_iterations_behind_the_end_of_a_solve_are_left_out_where_the_host_sees_the_gate(device, monkeypatch):
+    if not device.on_cpu:
+        pytest.skip("only gates of drivers on the CPU are looked at")
+    sent, submit = [], Commands._submit
+    monkeypatch.setattr(
+        Commands, "_submit", lambda own, buffers: (sent.append(len(buffers)), submit(own, buffers))[1]
+    )
+    x, goal = Variable.of(np.zeros(40), name="x"), Variable.of(np.arange(40.0))
+    with optimising(device, [2.0 * (x - goal)], GaussNewton(iterations=1000, reset=0), [x]) as ad:
+        for k in range(3):
+            ad.send(goal, np.arange(40.0) + k)
+            ad.wait()
+            sent.clear()
+            ad.step()
+            assert_allclose(ad.recv(x), np.arange(40.0) + k, atol=1e-5)
+            assert 0 < sum(sent) < 500
 
 
 @pytest.mark.every_driver

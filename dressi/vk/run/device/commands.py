@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from .queue import Passage
 
 _BUFFERS = 64  # command buffers in flight at most
 LONGEST = 8192
+PATIENCE = 32  # command buffers behind a gate of which the host looks whether it has closed
 """Command buffers of one submission of a sequence, see ``Commands.submit_together``."""
 _SUBMISSIONS = 16  # calls of vkQueueSubmit in flight at most
 
@@ -193,18 +195,42 @@ class Commands:
         it in between."""
         return self._send([*buffers] * times, _BUFFERS, _BUFFERS, 0, len(buffers))
 
-    def submit_together(self, buffers: Sequence[Any], head: int, unit: int) -> int:
+    def submit_together(self, buffers: Sequence[Any], head: int, unit: int, gates: Sequence[Any] = ()) -> int:
         """The same of a long sequence: as many at once as the ``Pace`` allows, up to ``LONGEST``, twice as
-        many in flight. A ctrl-C ends it behind the first ``head``, or a multiple of ``unit`` later."""
-        return self._send(buffers, LONGEST, 2 * LONGEST, head, unit)
+        many in flight. A ctrl-C ends it behind the first ``head``, or a multiple of ``unit`` later. gates: of each
+        buffer. Many behind one gate are submitted in parts where the host can see it, and left out once it is closed."""
+        return self._send(buffers, LONGEST, 2 * LONGEST, head, unit, _runs(gates))
 
-    def _send(self, buffers: Sequence[Any], together: int, in_flight: int, head: int, unit: int) -> int:
+    def _send(
+        self,
+        buffers: Sequence[Any],
+        together: int,
+        in_flight: int,
+        head: int,
+        unit: int,
+        runs: Sequence[tuple[int, int, Any]] = (),
+    ) -> int:
         self.device.check_thread()
         first, end, interrupt = 0, len(buffers), None
+        ahead = list(reversed(runs))
         while first < end:
             try:
                 self._look()
-                front = buffers[first : min(first + together, end)]
+                last = end
+                # Behind a gate that the host sees, what comes next is known when the work before it has ended.
+                while ahead and ahead[-1][1] <= first:
+                    ahead.pop()
+                if ahead:
+                    begin, last, gate = ahead[-1]
+                    if first < begin:
+                        last = begin
+                    else:
+                        self.wait(self._ticket)
+                        if not gate.open:
+                            first = last
+                            continue
+                        last = min(first + PATIENCE, last)
+                front = buffers[first : min(first + together, last, end)]
                 now = front[: self.device.work.pace.count(front, together)]
                 self._make_room(len(now), in_flight)
                 self._submit(now)
@@ -288,3 +314,14 @@ class Commands:
         for fence in self._fences:
             self.device.destroy(fence)
         self.device.destroy(self.pool)
+
+
+def _runs(gates: Sequence[Any]) -> list[tuple[int, int, Any]]:
+    """Where at least ``PATIENCE`` command buffers in a row are behind one gate that the host can see: begin, end, gate."""
+    found, first = [], 0
+    for gate, run in groupby(gates):
+        end = first + sum(1 for _ in run)
+        if gate is not None and gate.seen and end - first >= PATIENCE:
+            found.append((first, end, gate))
+        first = end
+    return found

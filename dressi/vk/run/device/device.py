@@ -86,6 +86,7 @@ class Device:
         self.pipeline_cache_uuid = bytes(properties.pipelineCacheUUID).hex()
         self._namer = self.instance.procedure("vkSetDebugUtilsObjectNameEXT") if self.instance.names else None
         self.handle = logical.handle
+        self.on_cpu = cpu
         self.work = Queue(vk, logical.handle, logical.queue, self.name, logical.lock, on_cpu=cpu)
         self.queue = self.work.handle
         _open.append(self)

@@ -18,7 +18,7 @@ from ...plan.glsl.pixel import words_of
 from ..device.memory import DeviceBuffer
 from ..shaders.pipeline import PipelineCache, PipelineMaker
 from ..shaders.render_pass import DrawTarget, make_scatter_target, make_target
-from .gate import UNGATED, Cut, Gating, Item, seconds_at_most
+from .gate import UNGATED, Cut, Gate, Gating, Item, seconds_at_most
 from .record import Prepared, Target, record, record_nothing
 from .workspace import Images, Store
 
@@ -190,6 +190,11 @@ class BuiltPlan:
             self._recordings[stages] = self._record(self._cut.pieces(self.plan.synchronized(stages)))
         self._recordings.move_to_end(stages)
         return stages
+
+    @property
+    def gate(self) -> Gate | None:
+        """What switches the whole step off, if anything."""
+        return self._gating.gate
 
     def _record(self, pieces: list[list[Item]]) -> _Recording:
         """A command buffer for each piece. The last one looks at the flags of gates."""

@@ -2,7 +2,8 @@
 
 Dispatches and full-screen draws behind a gate take their counts from a buffer, indirectly. Whenever the flag
 may have changed, one small dispatch copies the counts into that buffer, or zeros if the flag is zero. Closed
-work costs a few microseconds a command. No feature of the device is needed.
+work costs a few microseconds a command, and some ten of them on CPU drivers, where the host looks at the
+counts and leaves it out. No feature of the device is needed.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ class Gate:
         self._device, self._commands = device, commands
         size = 4 * WORDS * COMMANDS
         self._whole = DeviceBuffer(device, size, "counts of an open gate", host=True)
-        self._now = DeviceBuffer(device, size, "counts behind a gate", host=False)
+        self.seen = device.on_cpu  # where the host reads them as fast as the device
+        self._now = DeviceBuffer(device, size, "counts behind a gate", host=self.seen)
         self._whole.mapped[:] = 0
         self._numbers: dict[tuple[int, ...], int] = {}
         flag = Variable(FLOAT)
@@ -82,6 +84,11 @@ class Gate:
         buffers = {"open": self._whole, "now": self._now}
         shader = Shader(SOURCE, "compute", "gate")
         self._pipeline = self._maker.make_dispatch(shader, resources, {flag: [image]}, buffers)
+
+    @property
+    def open(self) -> bool:
+        """Whether work is done behind it, when all that was submitted has ended. For gates that are ``seen``."""
+        return bool(self._now.mapped.any())
 
     # ---- recording
     def _place(self, *counts: int) -> int:

@@ -43,6 +43,7 @@ class _Recorded(NamedTuple):
     """Recorded work. recordings: those that the command buffers belong to."""
 
     buffers: list[Any]
+    gates: list[Gate | None]
     recordings: dict[tuple[BuiltPlan, Stages], None]
 
 
@@ -153,40 +154,47 @@ class Steps:
         for executor in self._executors.values():
             if executor.built().refine():
                 self._again = None  # its command buffers are gone
-        first = _Recorded([], {}) if self._settled else self._one_step()
+        first = _Recorded([], [], {}) if self._settled else self._one_step()
         n -= 0 if self._settled else 1
         self._settled = True
         # A step after a step finds the same values out of date as the one before it: its commands stay the
         # same.
         if n and self._again is None:
             self._again = self._one_step()
-        again = self._again or _Recorded([], {})
+        again = self._again or _Recorded([], [], {})
         now = min(n, max((LONGEST - len(first.buffers)) // max(len(again.buffers), 1), 1))
         recordings = first.recordings | (again.recordings if now else {})
         head, unit = 1 + len(first.buffers), max(len(again.buffers), 1)
-        self._submit([self._refresh, *first.buffers, *again.buffers * now], recordings, head, unit)
+        gates = [None, *first.gates, *again.gates * now]
+        self._submit([self._refresh, *first.buffers, *again.buffers * now], gates, recordings, head, unit)
         while n := n - now:
             now = min(n, max(LONGEST // len(again.buffers), 1))
-            self._submit(again.buffers * now, again.recordings, 0, unit)
+            self._submit(again.buffers * now, again.gates * now, again.recordings, 0, unit)
         self._tell(self.procedure.updated, None)
 
     def _submit(
-        self, buffers: list[Any], recordings: Iterable[tuple[BuiltPlan, Stages]], head: int, unit: int
+        self,
+        buffers: list[Any],
+        gates: list[Gate | None],
+        recordings: Iterable[tuple[BuiltPlan, Stages]],
+        head: int,
+        unit: int,
     ) -> None:
         """head, unit: command buffers of the first step, and of each one after it."""
         try:
-            self._commands.submit_together(buffers, head, unit)
+            self._commands.submit_together(buffers, head, unit, gates)
         finally:  # after a ctrl-C some may be in flight
             for built, key in recordings:
                 built.submitted(key, self._commands.last)
 
     def _one_step(self) -> _Recorded:
         """One step from here. It counts as run."""
-        step = _Recorded([], {})
+        step = _Recorded([], [], {})
         for part in self.procedure.sequence:
             if isinstance(part, Copies):
                 if part.pairs:
                     step.buffers.append(self._copies[part])
+                    step.gates.append(None)
                 self._tell((target for _, target in part.pairs), None)
                 continue
             executor = self._executors[part.program]
@@ -195,6 +203,7 @@ class Steps:
             built = self._built[part]
             for key, times in built.pending(part.times):
                 step.buffers.extend(built.buffers(key) * times)
+                step.gates.extend([built.gate] * (len(step.buffers) - len(step.gates)))
                 step.recordings[built, key] = None
             self._tell(part.updated, executor)
         return step
