@@ -30,11 +30,16 @@ from head import Head, fitted
 from human import Human, around
 
 from dressi import Device, DressiAD, Variable
+from dressi.ad.graph.program import Program
+from dressi.ad.transform.simplify import simplify
+from dressi.cli.core.plan_for import record
+from dressi.config import shader_text
 from dressi.errors import InputError
 from dressi.render import Camera, StrandGeometry
 from dressi.render.io import write_json
 from dressi.render.io.files import write_files
 from dressi.render.io.images import encode_png
+from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.execution.plan import Plan
 from dressi.vk.plan.model.records import RECORDS
 from dressi.vk.plan.predict.stages import stage_seconds
@@ -43,12 +48,17 @@ ANGLE = 0.35
 """Of the first camera around the head, from the front."""
 
 
-def predictions(plan: Plan, moved: Variable) -> dict[str, float]:
-    """Milliseconds of a picture from another place, for every recorded device: of the stages that depend on the camera."""
-    stages = [*plan.static.with_dependencies, *plan.step.with_dependencies]
-    again = [sources is None or moved in sources for _, sources in stages]
-    found = {}
+def predictions(drawn: Plan, colour: Variable, moved: Variable) -> dict[str, float]:
+    """Milliseconds of a picture from another place on every recorded device: of the stages that depend on the camera. GPUs get plans
+    of their own, since one for a processor sums hair by fragments, which a data centre's few drawing units take 30 times as long for
+    as its dispatches; processors have the plan that drew the picture."""
+    program, found = simplify(Program({"colour": colour})), {}
     for name, model in RECORDS.items():
+        plan = (
+            build_plan(program, record(name, None).limits, shader_text, cost=model) if model.wide else drawn
+        )
+        stages = [*plan.static.with_dependencies, *plan.step.with_dependencies]
+        again = [sources is None or moved in sources for _, sources in stages]
         seconds = stage_seconds(plan, model)
         found[name] = 1e3 * sum(s for s, run in zip(seconds, again, strict=True) if run)
     return found
@@ -177,7 +187,7 @@ def drawn(
         result: dict[str, Any] = {"first build seconds": time.perf_counter() - clock}
         sheet, result["turntable"] = turned(ad, human, head, len(image), args.views)
         result["plan"] = str(ad.plan).splitlines()[0]
-        result["predicted ms"] = predictions(ad.plan, human.matrices)
+        result["predicted ms"] = predictions(ad.plan, human.colour, human.matrices)
     pictures = {"figure15": image, "details": details(image, camera, head, strands), "turntable": sheet}
     write_files({args.out / f"{name}.png": encode_png(x) for name, x in pictures.items()})
     return result
