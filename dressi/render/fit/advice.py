@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
+from ...errors import listed
 from ..cameras import Camera, Cameras
 from ..core.engine import MakeEngine
 from ..drawing.draw import draw
@@ -28,6 +31,11 @@ ALIKE, OUTLINED = 21.0, 0.95
 """Photographs contradict each other where training pictures reach fewer decibels than ALIKE inside of both
 masks, with exposures solved for, although their IoU is at least OUTLINED."""
 
+BY_COLOURS = ("exposure", "cameras", "pictures", "material")
+"""Advice that colours inside of the outlines lead to, which a mirror makes wrong."""
+AGREEING = 0.92
+"""IoU of the pictures that were learned from, below which it is asked whether their masks contradict each other."""
+
 
 class Advice(NamedTuple):
     """decibels: about what it is worth, where it is missing."""
@@ -37,13 +45,22 @@ class Advice(NamedTuple):
     text: str
 
 
-def advice(train: Measures, other: Measures, fringe: float, apart: float, lit: bool) -> list[Advice]:
+def advice(
+    train: Measures, other: Measures, fringe: float, apart: float, lit: bool, wrong: Sequence[str] = ()
+) -> list[Advice]:
     """What pictures say: of those that were learned from, and of others that judge.
 
     fringe: pixels by which masks are wider than the object.  apart: degrees between neighbouring pictures.  lit:
-    whether a material was recovered.
+    whether a material was recovered.  wrong: names of pictures whose masks contradict the others.
     """
-    found, shift, gain = [], other.shift, other.inside - other.psnr
+    found, shift = [], other.shift
+    if wrong:
+        text = (
+            f"the masks contradict each other, those of {listed(wrong)} most: they cover what is not at one place in all"
+            " pictures, such as an image in a mirror or a thing that moved, which is to be left out of them, or cameras are wrong"
+        )
+        return [Advice("contradiction", max(train.inside - train.psnr, WORTH), text)]
+    gain = other.inside - other.psnr
     text = f"pixels beside outlines cost {gain:.1f} dB: larger pictures (--size, --fine) show outlines better"
     if fringe > WIDER:
         wide = f"masks are wider than the object by {fringe:.1f} pixels"
@@ -96,6 +113,113 @@ def coverage(
     worth = min(share * (STOOD_ON if directions[worst] @ up < -0.5 else 1.0), 0.99)
     text = f"{where}, no picture shows {share:.0%} of what would be seen: take some from there"
     return Advice("coverage", -10 * float(np.log10(1 - worth)), text)
+
+
+# A mirror: a flat part that the photographs contradict, and that shows the rest as a mirror would.
+
+THICK = 0.04
+"""Radii of the mesh, within which points lie in a plane."""
+TRIES, POINTS = 400, 20_000
+FLAT = 1.5
+"""A plane is looked at where its share of the errors is so many times its share of the pixels."""
+SEEN_IN = 0.01
+"""Share of the pixels that show the rest in the mirror, at least."""
+BETTER = 1.0
+"""Decibels by which the rest, mirrored, is nearer to the photographs there than the result is, at least."""
+
+
+def mirror(
+    mesh: Mesh, views: Observations, masks: np.ndarray, drawn: np.ndarray, make_engine: MakeEngine
+) -> Advice | None:
+    """A mirror within the masks, where there is one: its texture cannot be right in two pictures. In the
+    plane in which most of the errors lie, it is tried whether the rest of the mesh, mirrored, shows what the photographs show.
+
+    masks, drawn: (N, H, W) and (N, H, W, 3), the result in the views.
+    """
+    deep = interior(masks, views.masks)
+    (low, high), (_, radius) = mesh.bounds(), mesh.bounding_sphere()
+    scale, thick = float(max((high - low).max(), 1e-30)), THICK * radius
+    marked = Mesh(mesh.positions, mesh.faces, colors=(mesh.positions - low) / scale, color_faces=mesh.faces)
+    points = draw(marked, views.cameras, make_engine)[1] * scale + low
+    error = _squares(drawn, views.colors)
+    plane = _plane(points[deep], error[deep], thick)
+    if plane is None:
+        return None
+    place, normal = plane
+    found: Advice | None = None
+    for side in (normal, -normal):
+        front = (views.cameras.centers - place) @ side > thick
+        height = (mesh.positions - place) @ side
+        before = (height[mesh.faces] > thick).all(1)
+        if not front.any() or not before.any():
+            continue
+        image = _mirrored(mesh, before, height, side)
+        cameras = Cameras([camera for camera, there in zip(views.cameras, front, strict=True) if there])
+        covered, shown = draw(image, cameras, make_engine, views.samples)
+        flat = deep[front] & (np.abs((points[front] - place) @ side) < thick)
+        at = flat & (covered >= 0.5)
+        if at.sum() < SEEN_IN * deep.sum():
+            continue
+        gain = 10 * np.log10(error[front][at].sum() / _squares(shown, views.colors[front])[at].sum())
+        if gain >= BETTER:
+            largest, share = cameras[int(at.sum((1, 2)).argmax())].name, flat.sum() / deep.sum()
+            rest = deep.copy()
+            rest[front] &= ~flat
+            worth = 10 * np.log10(error[deep].mean() / max(error[rest].mean(), 1e-30))
+            text = (
+                f"a flat part, {share:.0%} of what the pictures show, is a mirror: '{largest}' shows the rest in it; cover it,"
+                " or leave it out of the masks"
+            )
+            found = Advice("mirror", float(worth), text)
+    return found
+
+
+def _squares(drawn: np.ndarray, colors: np.ndarray) -> np.ndarray:
+    """(N, H, W) squared differences of sRGB codes."""
+    return ((linear_to_srgb(drawn) - linear_to_srgb(colors)) ** 2).mean(-1)
+
+
+def _plane(points: np.ndarray, errors: np.ndarray, thick: float) -> tuple[np.ndarray, np.ndarray] | None:
+    """A point and the normal of the plane in which most of the errors (P,) of points (P, 3) lie (RANSAC); None where
+    they lie everywhere."""
+    random = np.random.default_rng(0)
+    if len(points) > POINTS:
+        some = random.choice(len(points), POINTS, replace=False)
+        points, errors = points[some], errors[some]
+    if len(points) < 3 or not errors.sum() > 0:
+        return None
+    corners = points[random.choice(len(points), (TRIES, 3), p=errors / errors.sum())]
+    normals = unit(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]))
+    whole = np.linalg.norm(normals, axis=1) > 0.5  # a point that is chosen twice gives no plane
+    corners, normals = corners[whole], normals[whole]
+    if not len(normals):
+        return None
+    near = [np.abs((points - c[0]) @ n) < thick for c, n in zip(corners, normals, strict=True)]
+    best = int(np.argmax([errors[one].sum() for one in near]))
+    place, normal, inside = corners[best, 0], normals[best], near[best]
+    for _ in range(3):
+        weights = errors[inside] / errors[inside].sum()
+        place = weights @ points[inside]
+        away = (points[inside] - place) * np.sqrt(weights)[:, None]
+        normal = np.linalg.svd(away, full_matrices=False)[2][2]
+        inside = np.abs((points - place) @ normal) < thick
+    if errors[inside].sum() / errors.sum() < FLAT * inside.mean():
+        return None
+    return place, normal
+
+
+def _mirrored(mesh: Mesh, kept: np.ndarray, height: np.ndarray, normal: np.ndarray) -> Mesh:
+    """Some faces (F,) of a mesh, behind the plane above which its vertices have a ``height``."""
+    faces = {
+        name: numbers[kept][:, ::-1]
+        for name in ("faces", "uv_faces", "color_faces")
+        if (numbers := getattr(mesh, name)) is not None
+    }
+    moved = mesh.positions - 2 * height[:, None] * normal
+    return replace(mesh, positions=moved, **faces, normals=None, normal_faces=None)
+
+
+# Where pictures are missing, in words.
 
 
 def place_of(direction: np.ndarray, cameras: Cameras, center: np.ndarray, up: np.ndarray) -> str:

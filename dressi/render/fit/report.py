@@ -48,11 +48,12 @@ from ..objectives.metrics import (
 from ..scene.scene import Node, Scene
 from ..shading.lights import LightSource
 from ..surface.color import linear_to_srgb, srgb_to_linear
-from .advice import WORTH, Measures, advice, coverage, shift
+from .advice import AGREEING, BY_COLOURS, WORTH, Measures, advice, coverage, mirror, shift
 from .data.dataset import Dataset, FitResult, Observations, Parts, Quality
 from .data.directional import DIRECTIONAL
 from .data.textures import dilated, levelled
 from .disk import cannot_write, locked, temporary_prefix
+from .start.choice import contradicting
 
 LIGHT = "light.json"
 """The light of a result whose material was recovered."""
@@ -179,7 +180,10 @@ def write_results(
         judged = (views, train) if other is None or held_out is None else (other, held_out)
         apart = np.degrees(_apart(np.array([camera.forward for camera in views.cameras])))
         lit, learned = result.light is not None, _measures(views, train)
-        said = advice(learned, _measures(*judged), views.fringe, apart, lit)
+        wrong = contradicting(dataset) if train.iou < AGREEING else []
+        said = advice(learned, _measures(*judged), views.fringe, apart, lit, wrong)
+        if (reflected := mirror(mesh, views, train.masks, train.colors, make_engine)) is not None:
+            said = [reflected, *(one for one in said if one.what not in BY_COLOURS)]
         said.append(coverage(mesh, sure.sure, views.cameras, dataset.up, make_engine))
         worth = sorted((one for one in said if WORTH <= one.decibels < np.inf), key=lambda one: -one.decibels)
         report["advice"] = [one._asdict() for one in worth]

@@ -29,13 +29,15 @@ from dressi.render import (
     iou,
     load_mesh,
 )
-from dressi.render.cameras.views import held_out_ring, ring
+from dressi.render.cameras.views import held_out_ring, orbit, ring
 from dressi.render.drawing.draw import compare
 from dressi.render.fit import FILES, FitJob, FitOptions, FitRound, check_folder, draw, shape_rounds
+from dressi.render.fit.advice import Measures, Shift, advice, mirror
 from dressi.render.fit.data.dataset import (
     MOST_PIXELS,
     PHOTO_SAMPLES,
     Dataset,
+    Observations,
     Parts,
     mesh_dataset,
     photo_dataset,
@@ -49,8 +51,9 @@ from dressi.render.fit.options import schedule
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.fit.phases.texture import PARTS, TextureRound, roughness
 from dressi.render.fit.report import HELD_OUT, expected_gains, score, write_losses, write_results
+from dressi.render.fit.start.choice import contradicting
 from dressi.render.io import Photos
-from dressi.render.mesh.primitives import octasphere, pear
+from dressi.render.mesh.primitives import cube, octasphere, pear
 from dressi.render.mesh.rows import unit
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 from dressi.vk.plan.core.limits import PROFILES
@@ -486,6 +489,52 @@ def test_colours_by_direction_fade_far_from_all_pictures(make_engine):
     assert (added[0] > 0.1).all(), "both sides are within the reach of most points"
     assert added[1][0] > 0.1 and added[1][1] < 0.05, "the other side is out of reach"
     assert_allclose(added[2], 0.0, atol=1e-6)
+
+
+def test_a_mirror_in_the_masks_is_named(make_engine):
+    thing, rng, x = pear(16, 12, 32), np.random.default_rng(0), 1.1
+    patches = np.repeat(rng.random((len(thing.positions) // 4 + 1, 3)), 4, axis=0)[: len(thing.positions)]
+    thing = Mesh(thing.positions, thing.faces, colors=patches, color_faces=thing.faces)
+    slab = cube(1.0)
+    corners = slab.positions / np.abs(slab.positions).max() * [0.03, 0.9, 0.9] + [x + 0.03, 0, 0]
+    faces = np.concatenate([thing.faces, slab.faces + len(thing.positions)])
+
+    def both(colours: np.ndarray) -> Mesh:
+        positions = np.concatenate([thing.positions, corners])
+        return Mesh(positions, faces, colors=np.concatenate([colours, grey]), color_faces=faces)
+
+    grey = np.full((len(corners), 3), 0.3)
+    cameras = orbit(np.zeros(3), 1.6, np.arange(10) * 36.0 + 5, np.full(10, 15.0), (96, 72))
+    masks, drawn = draw(both(patches), cameras, make_engine)
+    # The picture of the slab's side towards the thing is what stands behind it, mirrored.
+    shown = draw(both(0 * patches), cameras, make_engine)[1][..., 0] / 0.3
+    image = replace(thing, positions=thing.positions * [-1, 1, 1] + [2 * x, 0, 0])
+    image = replace(image, faces=image.faces[:, ::-1], color_faces=image.faces[:, ::-1])
+    covered, behind = draw(image, cameras, make_engine)
+    front = (cameras.centers[:, 0] < x)[:, None, None]
+    seen = (shown * front * covered)[..., None]
+    views = Observations(cameras, masks, drawn * (1 - seen) + seen * behind)
+    found = mirror(both(patches), views, masks, drawn, make_engine)
+    assert found is not None and found.decibels > 3 and "is a mirror" in found.text
+    noisy = drawn + masks[..., None] * 0.1 * rng.random(drawn.shape)
+    assert mirror(both(patches), replace(views, colors=noisy), masks, drawn, make_engine) is None
+
+
+def test_masks_that_contradict_each_other_are_named():
+    measures = Measures(0.85, 14.0, 23.0, 14.0, 23.0, Shift(0.1, 0.0))
+    (only,) = advice(measures, measures, 0.0, 20.0, False, ["'a.png'", "'b.png'"])
+    assert "'a.png', 'b.png' most" in only.text and only.decibels == 9.0
+    assert {one.what for one in advice(measures, measures, 0.0, 20.0, False)} > {"size", "pictures"}
+    masks = np.zeros((12, 48, 64), np.float32)
+    masks[:, 12:36, 20:44] = 1
+    masks[7] = 0
+    masks[7, 2:10, 50:60] = 1  # another thing
+    train = Observations(ring(np.zeros(3), 1.0, 12, (64, 48)), masks, np.zeros((12, 48, 64, 3)))
+    train = replace(
+        train, cameras=Cameras([replace(c, name=f"{k}.png") for k, c in enumerate(train.cameras)])
+    )
+    data = Dataset(train, None, np.zeros(3), 1.0, np.array([[-1.0] * 3, [1.0] * 3]), np.array([0.0, 1, 0]))
+    assert contradicting(data) == ["'7.png'"]
 
 
 def test_colours_by_direction_turn_with_the_mesh(tmp_path):

@@ -100,10 +100,7 @@ def hull_of(dataset: Dataset, options: FitOptions) -> Hull | None:
     asked, train = options.start != "auto", dataset.train
     if not asked and (options.refine_poses or len(train.masks) < LEAST_VIEWS):
         return None
-    # The true box of a mesh is not known from its pictures.
-    box = SCENE if dataset.exact else _widened((dataset.bounds - dataset.center) / dataset.radius)
-    hull = Hull.of(dataset.matrices, train.masks, train.known, box)
-    names = [f"'{train.cameras.cameras[view].name}'" for view in hull.wrong]
+    hull, names = _hull(dataset)
     if not hull.agree:
         what = f"the masks contradict each other, those of {listed(names)} most: their visual hull is empty"
         cure = "check these masks and their cameras"
@@ -123,6 +120,20 @@ def hull_of(dataset: Dataset, options: FitOptions) -> Hull | None:
     if not asked and hull.small.iou(hull.points()) <= hull.small.iou(_ball(dataset.start(0))):
         return None
     return hull
+
+
+def _hull(dataset: Dataset) -> tuple[Hull, list[str]]:
+    """The hull, and the names of pictures whose masks contradict the others."""
+    train = dataset.train
+    # The true box of a mesh is not known from its pictures.
+    box = SCENE if dataset.exact else _widened((dataset.bounds - dataset.center) / dataset.radius)
+    hull = Hull.of(dataset.matrices, train.masks, train.known, box)
+    return hull, [f"'{train.cameras.cameras[view].name}'" for view in hull.wrong]
+
+
+def contradicting(dataset: Dataset) -> list[str]:
+    """The names of pictures to learn from whose masks contradict the others."""
+    return _hull(dataset)[1]
 
 
 def hull_mesh(hull: Hull, options: FitOptions, faces: int) -> Mesh | None:
