@@ -16,8 +16,10 @@ import pytest
 from PIL import Image
 
 from dressi.errors import InputError
-from dressi.render import Material, load_mesh, load_strands, primitives, save_mesh, save_strands
+from dressi.render import Material, Mesh, load_mesh, load_strands, orbit, primitives, save_mesh, save_strands
+from dressi.render.drawing.draw import draw
 from dressi.render.faces import FaceModel, procedural_albedo, save_face_model
+from dressi.render.fit import Dataset, Observations
 from dressi.render.io import load_photos, save_image
 from dressi.render.io.files import data_file
 from dressi.render.io.images import read_image
@@ -350,6 +352,22 @@ def test_a_fit_of_drawn_pictures_is_compared_with_their_surface(data: Path, tmp_
     assert 0 < row["surface_percent"]["mean"] < 5 and row["peak_gigabytes"] > 0.05
     photos = load_photos(tmp_path / "Avocado")
     assert photos.masks.shape == (8, 24, 32) and photos.images[photos.masks > 0].std() > 0.02
+
+
+def test_meshes_of_others_get_the_colours_of_the_pictures(make_engine, monkeypatch):
+    monkeypatch.syspath_prepend(_APPS)
+    photogrammetry = importlib.import_module("photogrammetry")
+    ball = primitives.icosphere(3)
+    true = 0.5 + 0.4 * ball.positions
+    ball = replace(ball, colors=true, color_faces=ball.faces)
+    cameras = orbit(np.zeros(3), 1.0, np.arange(8) * 45.0, np.full(8, 30.0), (96, 96))
+    masks, colors = draw(ball, cameras, make_engine)
+    train = Observations(cameras, masks, colors)
+    data = Dataset(train, None, np.zeros(3), 1.0, ball.bounds(), np.array([0.0, 1, 0]))
+    found = photogrammetry.coloured(Mesh(ball.positions, ball.faces), data).colors
+    above = ball.positions[:, 1] > 0
+    assert np.abs(found - true)[above].mean() < 0.02
+    np.testing.assert_array_equal(found[ball.positions[:, 1] < -0.95], 0.2)  # no picture sees them
 
 
 HUMAN_APPS = Path(__file__).resolve().parents[2] / "apps"
