@@ -327,6 +327,8 @@ CELLS = 160
 FINER = 2.0
 """How many times as many cells stereo has, whose depths are within a small part of a cell: total variation takes about
 a cell off thin parts."""
+MOST_CELLS = 8_000_000
+"""Of the grid of stereo: thirty million take more than two minutes of a processor."""
 CELLS_OF_PIXEL = 4
 """Most of them for a pixel of the longer side of the masks: smaller ones show nothing more."""
 BLURS = (0.5, 1.0, 2.0)
@@ -375,11 +377,14 @@ class Hull:
         return cls(np.clip(field, -reach, reach), grid, small, wrong, bool(keep.any()), cones)
 
     def finer(self) -> Hull:
-        """The same on a grid of FINER times as many cells."""
+        """The same on a grid of up to FINER times as many cells along each side, about MOST_CELLS in all at most."""
+        times = min((MOST_CELLS / self.field.size) ** (1 / 3), FINER)
+        if times < 1.1:
+            return self
         inside = self.points()
         margin = 2 * self.grid.step
         box = np.stack([inside.min(0) - margin, inside.max(0) + margin])
-        found = self._on(box, int(FINER * CELLS), self.small, self.wrong, self.cones)
+        found = self._on(box, int(times * CELLS), self.small, self.wrong, self.cones)
         return found if found.agree else self
 
     def points(self) -> np.ndarray:
