@@ -20,6 +20,8 @@ VERSION = 4
 """Version of the way reconstructions are made: older ones are made anew."""
 MOST = 0.8
 """If less photographs get a camera, it is tried otherwise."""
+ENOUGH = 12
+"""So many photographs with a camera are used even if most have none."""
 FACTS = "reconstruction.json"
 
 
@@ -50,7 +52,7 @@ def find_cameras(
     ``Interrupted``.
 
     The world has y up (``guess_world``). Raises InputError, with what helps, if most photographs get no
-    camera; and without pycolmap.
+    camera, unless ``ENOUGH`` get one; and without pycolmap.
     """
     pictures = list_pictures(folder)
     key = _key(pictures, own)
@@ -75,7 +77,7 @@ def find_cameras(
             how = {"own": own, "masked": inside, "thorough": thorough, "ordered": ordered}
             again = reconstruct(pictures, **how, tell=tell, stop=stop)
             models = max(models, again, key=lambda found: found.placed)
-    if 2 * models.placed < len(pictures):
+    if 2 * models.placed < len(pictures) and models.placed < ENOUGH:
         raise too_few(folder, pictures, models)
     notes = [*partial(pictures, models), _placed(models.found[0], pictures)]
     shutil.rmtree(into / "sparse", ignore_errors=True)
@@ -139,26 +141,22 @@ NAMED = 8
 
 
 def partial(pictures: Sequence[Picture], models: Models) -> list[str]:
-    """Sentences on the photographs that are left out."""
-    placed = models.names
+    """A sentence on the photographs that are left out, each with the reason; none if there are none."""
+    placed, told = models.names, []
     missing = [i for i, picture in enumerate(pictures) if picture.name not in placed]
-    others = [
-        group for other in models.found[1:] if not placed & (group := {i.name for i in other.images.values()})
-    ]
-    alone = [i for i in missing if not any(pictures[i].name in group for group in others)]
-    notes = []
+    for other in models.found[1:]:
+        names = {image.name for image in other.images.values()}
+        group = [i for i in missing if pictures[i].name in names]
+        if group and not placed & names:
+            missing = [i for i in missing if i not in group]
+            shown = named(pictures, group)
+            told.append(f"{shown} show nothing in common with these: add photographs between them")
     if missing:
-        notes.append(
-            f"cameras of {len(placed)} of {len(pictures)} photographs were found; without one:"
-            f" {named(pictures, missing)}" + (f"; {cure(models, alone)}" if alone else "")
-        )
-    if others:
-        counts = ", ".join(str(len(group)) for group in others)
-        notes.append(
-            f"the photographs fall into {1 + len(others)} groups that show nothing in common, and the largest"
-            f" is taken; the others have {counts}: add photographs between them"
-        )
-    return notes
+        told.append(f"{named(pictures, missing)}: {cure(models, missing)}")
+    if not told:
+        return []
+    found = f"cameras of {len(placed)} of {len(pictures)} photographs were found, which are used"
+    return [f"{found}; left out are {'; and '.join(told)}"]
 
 
 def too_few(folder: Path, pictures: Sequence[Picture], models: Models) -> InputError:
@@ -166,7 +164,7 @@ def too_few(folder: Path, pictures: Sequence[Picture], models: Models) -> InputE
     placed = models.names
     missing = [i for i, picture in enumerate(pictures) if picture.name not in placed]
     found = f"cameras of only {len(placed)} of {len(pictures)} photographs of '{folder}' were found"
-    return InputError(f"{found}; {cure(models, missing)}")
+    return InputError(f"{found}; without one are {named(pictures, missing)}: {cure(models, missing)}")
 
 
 def named(pictures: Sequence[Picture], chosen: Sequence[int]) -> str:

@@ -14,7 +14,7 @@ from scipy.ndimage import laplace
 
 from ...errors import InputError, shown
 from ..io.calibration import MASK_FOLDERS, PLACES, mask_in, pictures_in
-from ..io.files import read_bytes, read_json, reason, write_json
+from ..io.files import followed, read_bytes, read_json, reason, write_json
 from ..io.images import image_size, read_image
 from ..io.pixels import opened
 
@@ -83,6 +83,7 @@ def list_pictures(folder: Path) -> list[Picture]:
     masks = [folder / place for place in MASK_FOLDERS if (folder / place).is_dir()]
     pictures = []
     for file in files:
+        followed(file, folder, folder)
         size = image_size(file)
         mask = next((found for place in masks if (found := mask_in(place, file)) is not None), None)
         pictures.append(Picture(file.relative_to(root).as_posix(), file, size, read_exif(file, size), mask))

@@ -101,11 +101,22 @@ def test_groups_and_missing_photographs_are_told_apart():
 
     pictures = [Picture(name, Path(name), (4, 3), Exif()) for name in "abcdef"]
     models = Models([Group("abc"), Group("de")], np.full(6, 2000), np.zeros((6, 6), int))
-    missing, groups = partial(pictures, models)
-    assert "3 of 6 photographs" in missing and "'d', 'e', 'f'; they show little" in missing
-    assert "2 groups" in groups and "the others have 2" in groups
+    (said,) = partial(pictures, models)
+    assert "3 of 6 photographs" in said and "'d', 'e' show nothing in common" in said
+    assert "; and 'f': they show little" in said
     models = Models([Group("abcf"), Group("de")], models.features, models.matches)
-    assert partial(pictures, models)[0].endswith("'d', 'e'")
+    (said,) = partial(pictures, models)
+    assert "'d', 'e' show" in said and "they show little" not in said
+    assert partial(pictures, Models([Group("abcdef")], models.features, models.matches)) == []
+
+
+def test_links_out_of_the_folder_are_said(tmp_path):
+    (tmp_path / "p").mkdir()
+    for name in "abc":
+        save_image(tmp_path / f"{name}.png", np.ones((4, 4)))
+        (tmp_path / "p" / f"{name}.png").symlink_to(tmp_path / f"{name}.png")
+    with pytest.raises(InputError, match=r"a\.png.*outside its folder; copy"):
+        list_pictures(tmp_path / "p")
 
 
 def test_cameras_are_found_and_kept(tmp_path):
