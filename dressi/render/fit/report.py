@@ -20,6 +20,7 @@ from scipy.ndimage import map_coordinates
 from ...errors import InputError
 from ..cameras import Camera, Cameras
 from ..cameras.alignment import turns
+from ..cameras.pose import unit_cameras, world_cameras
 from ..cameras.views import turntable
 from ..core.engine import MakeEngine
 from ..drawing import draw as drawing
@@ -53,6 +54,7 @@ from .data.dataset import Dataset, FitResult, Observations, Parts, Quality
 from .data.directional import DIRECTIONAL
 from .data.textures import dilated, levelled
 from .disk import cannot_write, locked, temporary_prefix
+from .phases.bundle import carried, posed
 from .start.choice import contradicting
 
 LIGHT = "light.json"
@@ -121,6 +123,10 @@ def write_results(
     if result.cameras is not None:
         files = (*FILES, NAME)
         dataset = replace(dataset, train=replace(dataset.train, cameras=result.cameras))
+        if dataset.held_out is not None and not dataset.exact:
+            moved = carried(given, result.cameras, dataset.held_out.cameras, dataset.center)
+            other = replace(dataset.held_out, cameras=moved)
+            dataset = replace(dataset, held_out=_posed(dataset, other, result.mesh, make_engine))
     views, other, held_out = dataset.train, dataset.held_out, None
     # One graph draws all of them.
     cameras = Cameras([*views.cameras, *(() if other is None else other.cameras)])
@@ -234,6 +240,22 @@ def write_results(
     return report
 
 
+def _posed(dataset: Dataset, other: Observations, mesh: Mesh, make_engine: MakeEngine) -> Observations:
+    """Held-out pictures with cameras that agree with those that were learned, by the mesh that these have found:
+    each moves by its own pixels alone."""
+    views, place = dataset.train, (dataset.center, dataset.radius)
+    cameras = unit_cameras(Cameras([*views.cameras, *other.cameras]), *place)
+    masks, colors = (
+        np.concatenate([getattr(one, name) for one in (views, other)]) for name in ("masks", "colors")
+    )
+    known = [np.ones(one.masks.shape, bool) if one.known is None else one.known for one in (views, other)]
+    count = len(views.cameras)
+    found = posed(
+        dataset.to_unit(mesh), cameras, masks, colors, np.concatenate(known), make_engine, still=count
+    )
+    return replace(other, cameras=world_cameras(found, *place)[count:])
+
+
 def _shown(facts: list[dict[str, Any]], views: Observations, shown: np.ndarray) -> list[dict[str, Any]]:
     """Facts of the views of a sheet, with where they are seen from: ``eye``, ``forward`` and ``up`` in the
     world and ``fov``, the vertical field of view in degrees."""
@@ -336,11 +358,12 @@ def cameras_file(found: Cameras, dataset: Dataset, photos: Photos | None = None)
     """A ``cameras.json`` of the cameras that a fit has found, at the size of the images that it used.
 
     With ``photos``: a file for their folder, with all photographs at their own sizes and with their lenses.
-    Held-out cameras are unchanged.
     """
     if photos is None:
         return encode_cameras([(camera.name, camera, Lens()) for camera in found], dataset.bounds)
     learned: dict[int, Camera] = dict(zip(photos.train.tolist(), found, strict=True))
+    if dataset.held_out is not None:
+        learned |= zip(photos.held_out.tolist(), dataset.held_out.cameras, strict=True)
     views = []
     for i, original in enumerate(photos.originals):
         camera = original.camera

@@ -37,9 +37,11 @@ from dressi.render.fit.phases.bundle import (
     Pictures,
     Samples,
     adjusted,
+    carried,
     colours_alike,
     inner_edges,
     outlines_alike,
+    posed,
     projected,
     shades,
     solve,
@@ -388,6 +390,32 @@ def test_shape_and_poses_are_found_from_colours(make_engine):
     assert adjusted(given, wrong, *arguments, stop=lambda: True) is None
     two = Cameras(list(wrong)[:2])
     assert adjusted(given, two, train.masks[:2], train.colors[:2], None, make_engine) == (given, two)
+
+
+def test_held_out_poses_follow_the_others_on_a_shape_that_stays(make_engine):
+    target = checked()
+    scene = mesh_dataset(target, 16, (64, 64), make_engine)
+    train, shape = scene.train, scene.to_unit(Mesh(target.positions, target.faces))
+    truth = unit_cameras(train.cameras, scene.center, scene.radius)
+    pairs = zip(truth[14:], np.eye(3), strict=False)
+    wrong = [turned(camera, np.radians(1.5) * axis, 0.02 * axis, ORIGIN) for camera, axis in pairs]
+    arguments = (train.masks, train.colors, None, make_engine)
+    found = posed(shape, Cameras([*truth[:14], *wrong]), *arguments, still=14)
+    assert_array_equal(found.views[:14], truth.views[:14])
+    assert turns(found[14:], truth[14:]).max() < 0.4 < 1.4 < turns(Cameras(wrong), truth[14:]).min()
+    # Cameras that are right already stay within the errors of pixels.
+    assert turns(posed(shape, truth, *arguments, still=14), truth).max() < 0.3
+
+
+def test_cameras_follow_their_neighbours():
+    cameras, turn = ring(ORIGIN, 1.0, 8, SIZE), Rotation.from_rotvec([0.02, -0.03, 0.01]).as_matrix()
+    # All were turned about the scene, which a camera between them does, too.
+    found = Cameras([replace(c, rotation=c.rotation @ turn) for c in cameras])
+    moved = carried(cameras[[0, 1, 2, 4, 5, 6]], found[[0, 1, 2, 4, 5, 6]], cameras[[3, 7]], ORIGIN)
+    assert_allclose(moved.views, found.views[[3, 7]], atol=1e-9)
+    assert turns(moved, cameras[[3, 7]]).min() > 1
+    still = carried(cameras[:6], cameras[:6], cameras[6:], np.array([0.2, 0.1, 0.0]))
+    assert_allclose(still.views, cameras.views[6:], atol=1e-9)
 
 
 def checked() -> Mesh:

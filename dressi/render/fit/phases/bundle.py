@@ -22,6 +22,7 @@ from ...core.lists import list_leaf
 from ...forms.soft_target import outline_distances
 from ...io.images import scaled_size
 from ...mesh import Mesh
+from ...objectives.metrics import iou_per_view
 from ...surface.color import linear_to_srgb
 from ...surface.projection import to_clip
 from ...surface.screen import DrawnMesh, barycentric, corners, interpolate
@@ -64,6 +65,8 @@ FARTHEST = 0.02
 MOST_ROWS, MOST_PIXELS = 480, 4_000_000
 """Larger pictures are compared at a smaller size: of so many rows, and pixels of all views together."""
 LEAST_VIEWS = 3
+SAME = 0.002
+"""IoU that a camera may lose whose colours are compared on a shape that stays."""
 WORSE = 1.5
 """How much larger errors of outlines may become, relative to before; less than a pixel is always allowed."""
 
@@ -129,9 +132,7 @@ def adjusted(
     """
     if len(cameras) < LEAST_VIEWS:
         return mesh, cameras
-    width, height = cameras.size
-    scale = min(1.0, MOST_ROWS / height, float(np.sqrt(MOST_PIXELS / (width * height * len(cameras)))))
-    size = scaled_size(cameras.size, scale)
+    size = _size(cameras)
     pictures, small = Pictures.of(masks, colors, known, size), cameras.resized(size)
     with closing(Depths(mesh, small, make_engine)) as depths:
         bundle = Bundle(mesh, small, pictures, depths)
@@ -148,11 +149,73 @@ def adjusted(
     return bundle.mesh if details else unfolded(bundle.mesh), moved
 
 
-class Bundle:
-    """A mesh and cameras in units of the scene, as they are after the steps so far."""
+def _size(cameras: Cameras) -> tuple[int, int]:
+    """Of the pictures that are compared."""
+    width, height = cameras.size
+    scale = min(1.0, MOST_ROWS / height, float(np.sqrt(MOST_PIXELS / (width * height * len(cameras)))))
+    return scaled_size(cameras.size, scale)
 
-    def __init__(self, mesh: Mesh, cameras: Cameras, pictures: Pictures, depths: Depths):
-        self._start = mesh.positions
+
+def posed(
+    mesh: Mesh,
+    cameras: Cameras,
+    masks: np.ndarray,
+    colors: np.ndarray,
+    known: np.ndarray | None,
+    make_engine: MakeEngine,
+    *,
+    still: int,
+) -> Cameras:
+    """The cameras, of which those after the first ``still`` are moved to where their pictures agree with those of
+    the others on a mesh that stays; each as it was where its outline does not fit as well afterwards.
+
+    All are in units of the scene; arguments as for ``adjusted``.
+    """
+    size = _size(cameras)
+    pictures, small = Pictures.of(masks, colors, known, size), cameras.resized(size)
+    told = masks >= 0.5 if known is None else (masks >= 0.5) | ~known
+    wanted = np.stack([resized(one[None].astype(np.float32), size)[0] > 0.5 for one in told])
+    with closing(Depths(mesh, small, make_engine)) as depths:
+
+        def fitting(cameras: Cameras) -> np.ndarray:
+            return iou_per_view((depths.draw(mesh.positions, cameras) > 0).astype(np.float32), wanted)
+
+        bundle = Bundle(mesh, small, pictures, depths, still)
+        before = fitting(small)
+        for sigma in smoothings(size[1]):
+            for _ in range(STEPS):
+                bundle.step(sigma)
+        better = fitting(bundle.cameras) > before - SAME
+    pairs = zip(bundle.cameras, small, better, strict=True)
+    return with_views(cameras, np.stack([(new if good else old).view for new, old, good in pairs]))
+
+
+def carried(given: Cameras, found: Cameras, others: Cameras, center: np.ndarray) -> Cameras:
+    """Other cameras moved as their neighbours were: from the ``given`` cameras to those that were ``found``.
+
+    What structure from motion gets wrong bends a path as a whole; from a camera to the next it is right. center:
+    (3,) the point whose place in each picture is kept.
+    """
+    moved = []
+    for other in others:
+        away = np.linalg.norm(given.centers - other.center, axis=1)
+        near = np.argsort(away, kind="stable")[:2]
+        ways = [other.view @ np.linalg.inv(given[k].view) @ found[k].view for k in near.tolist()]
+        weights = 1 / np.maximum(away[near], 1e-9 * away.max())
+        turn = Rotation.from_matrix(np.stack([way[:3, :3] for way in ways])).mean(weights).as_matrix()
+        place = np.average([way[:3, :3] @ center + way[:3, 3] for way in ways], axis=0, weights=weights)
+        moved.append(replace(other, rotation=turn, translation=place - turn @ center))
+    return Cameras(moved)
+
+
+class Bundle:
+    """A mesh and cameras in units of the scene, as they are after the steps so far. still: how many cameras, the
+    first ones, stay as they are, and the mesh with them; None if all move."""
+
+    def __init__(
+        self, mesh: Mesh, cameras: Cameras, pictures: Pictures, depths: Depths, still: int | None = None
+    ):
+        self._start, self._still = mesh.positions, still
         self.mesh, self.cameras, self._pictures, self._depths = mesh, cameras, pictures, depths
         count = min(SAMPLES, max(int(pictures.masks.sum()) // len(cameras), 1))
         self._samples = Samples(mesh, count)
@@ -183,8 +246,20 @@ class Bundle:
         height = OUTLINES / self.cameras.size[1]
         matrix = self._density * colours.matrix + height * outlines.matrix
         right = self._density * colours.right + height * outlines.right
+        poses = 6 * len(self.cameras)
+        if self._still is not None:
+            moves = np.zeros(poses)
+            free = slice(6 * self._still, poses)
+            block = matrix[free, free].toarray()
+            damping = DAMPING * np.diag(block) + 1e-6 * max(float(np.diag(block).max(initial=0.0)), 1e-12)
+            steps = -np.linalg.solve(block + np.diag(damping), right[free]).reshape(-1, 6)
+            # Colours know the way for a few pixels; far steps would leave them.
+            long = np.abs(steps).max(axis=1, keepdims=True)
+            moves[free] = (steps * np.minimum(1, FARTHEST / np.maximum(long, 1e-12))).ravel()
+            self._turn(moves)
+            return
         # The shape: the Laplacian of its motion in this step, and that of its motion since the start.
-        poses, normals = 6 * len(self.cameras), self.mesh.vertex_normals()
+        normals = self.mesh.vertex_normals()
         x, y, z = (sparse.diags_array(n) @ self._laplacian @ sparse.diags_array(n) for n in normals.T)
         along = x + y + z
         bent = ((self._laplacian @ (self.mesh.positions - self._start)) * normals).sum(1)
@@ -195,10 +270,14 @@ class Bundle:
         moves = -solve(sparse.csc_array(matrix), sparse.csc_array(stiff), right, poses)
         heights = np.clip(moves[poses:, None], -FARTHEST, FARTHEST)
         self.mesh = self.mesh.moved(self.mesh.positions + heights * normals)
+        self._turn(moves[:poses])
+
+    def _turn(self, moves: np.ndarray) -> None:
+        """Move the cameras by increments of their poses (6 N,)."""
         cameras = []
         # An increment of a pose: a turn about the origin of the scene, then a shift, in the camera's own
         # axes.
-        for camera, move in zip(self.cameras, moves[:poses].reshape(-1, 6), strict=True):
+        for camera, move in zip(self.cameras, moves.reshape(-1, 6), strict=True):
             rotation = Rotation.from_rotvec(move[:3]).as_matrix() @ camera.rotation
             cameras.append(replace(camera, rotation=rotation, translation=camera.translation + move[3:]))
         self.cameras = Cameras(cameras)
