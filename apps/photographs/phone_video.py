@@ -2,6 +2,7 @@
 
     python apps/photographs/phone_video.py draw --mesh ../shared/data/meshes/BarramundiFish_512.glb --out out/video
     dressi fit --photos out/video --out out/fit
+    python apps/photographs/phone_video.py draw --mesh chair --out out/chair       # or plant: things of thin limbs
     python apps/photographs/phone_video.py measure --video out/video --fit out/fit --json out/phone_video.json
 
 The scan stands on a table with boxes behind it, lit by a studio. A hand goes around it: the path shakes, the shutter rolls,
@@ -20,7 +21,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from scipy.ndimage import gaussian_filter, map_coordinates
+from scipy.ndimage import map_coordinates
+from thin_things import THINGS, spots
 
 from dressi import DressiAD
 from dressi.cli.core.sizes import parse_size
@@ -70,17 +72,12 @@ def clutter(bounds: np.ndarray, radius: float, rng: np.random.Generator) -> list
     """A table below the object, and boxes on it that stand back."""
     centre, ground = bounds.mean(0), bounds[0, 1]
 
-    def spots(colour: tuple[float, float, float], size: int = 256) -> np.ndarray:
-        white = rng.normal(size=(size, size))
-        noise = np.sum([gaussian_filter(white, s, mode="wrap") * s for s in (1, 3, 9)], axis=0)
-        return srgb_to_linear(np.clip(np.array(colour) * (1 + 0.35 * noise[..., None]), 0.03, 0.95))
-
     side = 9 * radius
     corners = np.array([[-1, 0, -1], [-1, 0, 1], [1, 0, 1], [1, 0, -1]]) * (side, 0, side)
     place = np.array([centre[0], ground - 0.002 * radius, centre[2]])
     uvs = np.array([[0.0, 0], [0, 1], [1, 1], [1, 0]])
     faces = np.array([[0, 1, 2], [0, 2, 3]])
-    table = Mesh(corners + place, faces, uvs=uvs, uv_faces=faces, texture=spots((0.55, 0.42, 0.3), 1024))
+    table = Mesh(corners + place, faces, uvs=uvs, uv_faces=faces, texture=spots((0.55, 0.42, 0.3), rng, 1024))
     nodes = [Node(table, {"roughness": 0.8, "metallic": 0.0}, name="table")]
     for number in range(9):
         angle = 2 * np.pi * (number + rng.uniform(-0.3, 0.3)) / 9
@@ -88,7 +85,7 @@ def clutter(bounds: np.ndarray, radius: float, rng: np.random.Generator) -> list
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             box = primitives.cube().unwrap(256)
-        box = replace(box.moved(box.positions * size), texture=spots(tuple(rng.uniform(0.2, 0.8, 3))))
+        box = replace(box.moved(box.positions * size), texture=spots(tuple(rng.uniform(0.2, 0.8, 3)), rng))
         to_world, spin = np.eye(4), rng.uniform(0, np.pi)
         to_world[[0, 0, 2, 2], [0, 2, 0, 2]] = np.cos(spin), np.sin(spin), -np.sin(spin), np.cos(spin)
         away = radius * rng.uniform(4.6, 6.5)
@@ -121,7 +118,8 @@ def rolled(moments: np.ndarray, lines: np.ndarray) -> np.ndarray:
 
 def draw_video(options: argparse.Namespace) -> None:
     rng = np.random.default_rng(options.seed)
-    mesh = load_mesh(options.mesh)
+    name = str(options.mesh)
+    mesh = THINGS[name](np.random.default_rng(0)) if name in THINGS else load_mesh(options.mesh)
     centre, radius = mesh.bounding_sphere()
     bounds, size = mesh.bounds(), parse_size(options.size)
     material = {"metallic": 1.0, "roughness": 0.3} if options.shiny else {"metallic": 0.0, "roughness": 0.9}
@@ -258,7 +256,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(required=True)
     first = commands.add_parser("draw", help="draw a scan as a phone films it")
-    first.add_argument("--mesh", type=Path, required=True)
+    first.add_argument(
+        "--mesh", type=Path, required=True, help="a file, or a thing of thin limbs: chair, plant"
+    )
     first.add_argument("--out", type=Path, required=True)
     first.add_argument("--frames", type=int, default=40, help="frames that are kept of the video")
     first.add_argument("--size", default="640x480")
