@@ -23,6 +23,7 @@ from ...render.fit import Dataset, FitJob, FitOptions, FitResult, Progress
 from ...render.fit.advice import SENTENCES
 from ...render.fit.options import STEPS
 from ...render.fit.phases.materials import MaterialOptions, Recovery, parts_of
+from ...render.fit.start.choice import doubtful
 from ...render.formats import load_mesh, load_scene
 from ...render.io import Photos
 from ...render.io.images import load_environment, scaled_size
@@ -83,6 +84,12 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
                 source = replace(
                     source, images=source.images[:0].copy(), masks=source.masks[:0].copy(), known=None
                 )
+                if _found(request, source) and not options.refine_poses and doubtful(dataset):
+                    say(
+                        "dressi: the masks contradict the cameras that were found: poses are learned with the shape,"
+                        " as with --refine-poses"
+                    )
+                    options = replace(options, refine_poses=True)
             else:
                 light = None if material is None else material.light
                 drawn = options.target_samples, light, _scene(request)
@@ -121,6 +128,11 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
             ending = f"but the last checkpoint could not be written ({result.unsaved}): {ending}"
         say(f"dressi: interrupted; what was reached is in '{request.out}', {ending}")
         return stop.code
+
+
+def _found(request: Request, source: Photos) -> bool:
+    """Whether the cameras were found for this fit, by structure from motion."""
+    return source.model is not None and source.model.resolve().is_relative_to(request.out.resolve())
 
 
 def _print_plan(

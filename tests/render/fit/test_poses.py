@@ -49,6 +49,7 @@ from dressi.render.fit.phases.bundle import (
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.fit.poses import placed
 from dressi.render.fit.report import cameras_file
+from dressi.render.fit.start.choice import doubtful
 from dressi.render.io import load_photos, save_png
 from dressi.render.mesh.primitives import octasphere, pear
 
@@ -405,6 +406,13 @@ def test_held_out_poses_follow_the_others_on_a_shape_that_stays(make_engine):
     assert turns(found[14:], truth[14:]).max() < 0.4 < 1.4 < turns(Cameras(wrong), truth[14:]).min()
     # Cameras that are right already stay within the errors of pixels.
     assert turns(posed(shape, truth, *arguments, still=14), truth).max() < 0.3
+
+
+def test_cameras_that_masks_contradict_are_in_doubt(make_engine):
+    scene = mesh_dataset(pear(16, 12, 32), 8, SIZE, make_engine)
+    wrong = perturbed(scene.train.cameras, 4.0, 0.04, scene.center)
+    assert not doubtful(scene)
+    assert doubtful(replace(scene, train=replace(scene.train, cameras=wrong)))
 
 
 def test_cameras_follow_their_neighbours():

@@ -68,6 +68,13 @@ class Small:
         least = np.maximum(share * self.masks.sum((1, 2)), PIXELS)
         return int((pixels.sum((1, 2)) >= least).sum()) >= min(2, len(pixels))
 
+    def rim(self, points: np.ndarray) -> float:
+        """How wide the part of the masks is that a solid of points (P, 3) leaves uncovered, in pixels: its area over
+        the length of the outlines. Thin things, whose outlines are long, lose much area by a little."""
+        lost = (self.masks - np.minimum(self.silhouettes(points), self.masks))[self.known].sum()
+        outline = ((self.masks > 0.01) & (self.masks < 0.99) & self.known).sum()
+        return float(lost / max(int(outline), 1))
+
     def iou(self, points: np.ndarray) -> float:
         """IoU, mean over the views, of the known pixels that a solid of points (P, 3) and the masks touch."""
         drawn, masks = self.silhouettes(points) & self.known, (self.masks > 0.01) & self.known
