@@ -45,6 +45,10 @@ LARGEST_CONE = 48
 share count, too, so that one view and many are planned alike."""
 
 
+BATCH = 4
+"""Images of a batch among which the start of a Stage is shared. Plans do not depend on how many there are: a fit
+has about so many views, a network more examples."""
+
 LONGEST_LOOP = 8192
 """Loop iterations of one value, times how often an invocation asks for it, up to which it is recomputed:
 nested loops multiply, and drivers end what runs too long."""
@@ -92,6 +96,7 @@ class Recomputing:
         sparse: AbstractSet[Function] = frozenset(),
     ):
         self.graph, self.levels, self.constant, self.model = graph, levels, constant, model
+        self.stage = model.stage / BATCH
         self.order = [graph.number[f] for f in packed]
         self.packed = graph.flags(packed)
         self.users: list[list[int]] = [[] for _ in graph.functions]
@@ -184,7 +189,7 @@ class Recomputing:
         rounds = self._rounds(k)
         stored = rounds * planes * self.model.store
         if not self._shares_shader(k, reads):
-            stored += rounds * cost + self.model.stage
+            stored += rounds * cost + self.stage
         return evaluations * (cost - planes * self.model.fetch) <= stored
 
     def _shares_shader(self, k: int, reads: Iterable[_Input]) -> bool:
@@ -200,7 +205,8 @@ class Recomputing:
         return len(self.graph.functions[k].output.vtype.planes)
 
     def _rounds(self, k: int) -> int:
-        return self.model.rounds(self.graph.working[k].texels)
+        domain = self.graph.working[k]
+        return self.model.rounds(domain.area * domain.channels)
 
     def _inputs(self, k: int) -> list[_Input]:
         """The inputs of a Function that cost something."""
@@ -225,7 +231,7 @@ class Recomputing:
                 for i in self.inputs[k]:
                     total += chain[i.maker] if i.joins and self.clonable[i.maker] else self.model.fetch
                 chain[k] = total
-                small[k] = self._rounds(k) * total <= self.model.stage
+                small[k] = self._rounds(k) * total <= self.stage
         return small
 
     def _cone(self, k: int) -> _Cone:
@@ -300,9 +306,9 @@ class Recomputing:
         return max(fetches(f, k), iterations(f, self.most)) if access is Access.FETCH else 1.0
 
     def _evaluations(self, f: Function, k: int, x: Variable, access: Access) -> float:
-        """Times that the lanes need a texel of input ``k`` of a packed Function. All tiles count: many small
-        ones, as the layers of a network are, fill the lanes as one large image does."""
-        invocations, count = f.working_domain.texels, LISTED if self.sparse[self.graph.number[f]] else 1.0
+        """Times that the lanes need a texel of input ``k`` of a packed Function, in an image of the batch."""
+        domain = f.working_domain
+        invocations, count = domain.area * domain.channels, LISTED if self.sparse[self.graph.number[f]] else 1.0
         if isinstance(f, DrawFunction) and f.masked and k == f.pulled - 1:
             return math.inf  # made once a face, not once a vertex
         if isinstance(f, DrawFunction):
@@ -313,8 +319,7 @@ class Recomputing:
                     g.reads(i) for g in f.fragment.functions for i, v in enumerate(g.inputs) if v is formal
                 )
                 count = LISTED * max(sum(reads), 1.0)
-            corners = 3 * f.triangles * f.working_domain.tiles
-            invocations = corners if pulled else max(corners, invocations)
+            invocations = 3 * f.triangles if pulled else max(3 * f.triangles, invocations)
         elif isinstance(f, ScatterFunction) and k == 0:
             return math.inf  # the bound is read where it is resolved, too
         elif access is Access.FETCH:
