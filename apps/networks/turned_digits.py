@@ -77,7 +77,7 @@ class Classifier:
         self.net = networks.parameters(trees)
         self.seen = Variable(FLOAT, (N, N), batch=BATCH, name="seen", data=np.zeros((BATCH, N, N)))
         self.read = self.through(self.seen) if transformer else self.seen
-        self.logits = F.store(self.features(self.read, "first", "second", "digits"))
+        self.logits = self.features(self.read, "first", "second", "digits")
 
     def features(self, x: Variable, first: str, second: str, last: str) -> Variable:
         """Two convolutions and pools, 24 -> 12 -> 6 -> 3 pixels, and layers over all that is left."""
