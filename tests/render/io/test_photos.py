@@ -565,7 +565,7 @@ def test_panoramas_are_cut_where_the_object_is(tmp_path, scene):
     off, *others = (np.abs(photos.images[0] - image)[inside].mean() for image in moved)
     assert off < 0.04 and off < 0.5 * min(others)
     # What a fit finds is written as the camera of the panorama.
-    found = cameras_file(photos.cameras[photos.train], SimpleNamespace(bounds=box), photos)
+    found = cameras_file(photos.cameras[photos.train], SimpleNamespace(bounds=box, held_out=None), photos)
     (tmp_path / "cameras.json").write_bytes(found)
     again = read_calibration(tmp_path).views[0]
     assert_allclose(again.panorama.rotation, panorama.rotation, atol=1e-9)

@@ -44,10 +44,10 @@ LARGEST_CONE = 48
 """Functions of a cone that is recomputed; more make shaders that take long to compile. Those that all views
 share count, too, so that one view and many are planned alike."""
 
-
-BATCH = 4
-"""Images of a batch among which the start of a Stage is shared. Plans do not depend on how many there are: a fit
-has about so many views, a network more examples."""
+EXAMPLES = 4
+"""Images of a batch among which the start of a Stage is shared where images have channels, as the layers of a
+network. Plans do not depend on how many there are; weighed as one, products were computed again in sums within
+sums, by steps that took six times as long."""
 
 LONGEST_LOOP = 8192
 """Loop iterations of one value, times how often an invocation asks for it, up to which it is recomputed:
@@ -96,7 +96,6 @@ class Recomputing:
         sparse: AbstractSet[Function] = frozenset(),
     ):
         self.graph, self.levels, self.constant, self.model = graph, levels, constant, model
-        self.stage = model.stage / BATCH
         self.order = [graph.number[f] for f in packed]
         self.packed = graph.flags(packed)
         self.users: list[list[int]] = [[] for _ in graph.functions]
@@ -189,7 +188,8 @@ class Recomputing:
         rounds = self._rounds(k)
         stored = rounds * planes * self.model.store
         if not self._shares_shader(k, reads):
-            stored += rounds * cost + self.stage
+            examples = EXAMPLES if self.graph.working[k].channels > 1 else 1
+            stored += rounds * cost + self.model.stage / examples
         return evaluations * (cost - planes * self.model.fetch) <= stored
 
     def _shares_shader(self, k: int, reads: Iterable[_Input]) -> bool:
@@ -231,7 +231,7 @@ class Recomputing:
                 for i in self.inputs[k]:
                     total += chain[i.maker] if i.joins and self.clonable[i.maker] else self.model.fetch
                 chain[k] = total
-                small[k] = self._rounds(k) * total <= self.stage
+                small[k] = self._rounds(k) * total <= self.model.stage
         return small
 
     def _cone(self, k: int) -> _Cone:
@@ -308,7 +308,10 @@ class Recomputing:
     def _evaluations(self, f: Function, k: int, x: Variable, access: Access) -> float:
         """Times that the lanes need a texel of input ``k`` of a packed Function, in an image of the batch."""
         domain = f.working_domain
-        invocations, count = domain.area * domain.channels, LISTED if self.sparse[self.graph.number[f]] else 1.0
+        invocations, count = (
+            domain.area * domain.channels,
+            LISTED if self.sparse[self.graph.number[f]] else 1.0,
+        )
         if isinstance(f, DrawFunction) and f.masked and k == f.pulled - 1:
             return math.inf  # made once a face, not once a vertex
         if isinstance(f, DrawFunction):

@@ -114,9 +114,8 @@ class DeviceModel:
 
     @cached_property
     def store(self) -> float:
-        """Operations in the time of writing a texel of one component, to memory where that is slower."""
-        texels = self.image_store_rate if self.prefers_dispatches else self.store_rate
-        return self.rate / min(texels, self.bandwidth / 4)
+        """Operations in the time of writing a texel."""
+        return self.rate / (self.image_store_rate if self.prefers_dispatches else self.store_rate)
 
     @cached_property
     def stage(self) -> float:
@@ -154,8 +153,7 @@ class DeviceModel:
             model = replace(model, fetch_rate=self.rate / fetch if fetch else inf)
         if store is not None:
             kind = "image_store_rate" if self.prefers_dispatches else "store_rate"
-            texels = self.rate / store if store else inf
-            model = replace(model, **{kind: texels}, bandwidth=max(self.bandwidth, 4 * texels))
+            model = replace(model, **{kind: self.rate / store if store else inf})
         if stage is not None:
             model = replace(model, render_pass=stage * model.operation, barrier=0.0)
         return model
