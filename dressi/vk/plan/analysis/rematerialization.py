@@ -103,7 +103,13 @@ class Recomputing:
             for maker in dict.fromkeys(graph.makers[k]):
                 if self.packed[maker]:
                     self.users[maker].append(k)
-        self.stored = graph.flags(x.creator for f in packed if f.stores_inputs for x in f.inputs)
+        # What a sampler filters has to be an image, whoever else could compute it again.
+        self.stored = graph.flags(
+            x.creator
+            for f in packed
+            for x, access in zip(f.inputs, f.access, strict=True)
+            if f.stores_inputs or access is Access.SAMPLE
+        )
         hints = [f for f in packed if f.recomputes_inputs]
         self.trivial = graph.flags((*trivial, *hints, *(x.creator for f in hints for x in f.inputs)))
         self.sparse = graph.flags(sparse)
