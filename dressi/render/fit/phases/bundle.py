@@ -250,9 +250,8 @@ class Bundle:
         if self._still is not None:
             moves = np.zeros(poses)
             free = slice(6 * self._still, poses)
-            block = matrix[free, free].toarray()
-            damping = DAMPING * np.diag(block) + 1e-6 * max(float(np.diag(block).max(initial=0.0)), 1e-12)
-            steps = -np.linalg.solve(block + np.diag(damping), right[free]).reshape(-1, 6)
+            block = sparse.csc_array(matrix)[free, free].toarray()
+            steps = -np.linalg.solve(block + np.diag(damping(np.diag(block))), right[free]).reshape(-1, 6)
             # Colours know the way for a few pixels; far steps would leave them.
             long = np.abs(steps).max(axis=1, keepdims=True)
             moves[free] = (steps * np.minimum(1, FARTHEST / np.maximum(long, 1e-12))).ravel()
@@ -283,15 +282,17 @@ class Bundle:
         self.cameras = Cameras(cameras)
 
 
+def damping(diagonal: np.ndarray) -> np.ndarray:
+    """What is added to the diagonal of equations, so that unknowns which nothing determines stay."""
+    return DAMPING * diagonal + 1e-6 * max(float(diagonal.max(initial=0.0)), 1e-12)
+
+
 def solve(matrix: sparse.csc_array, stiff: sparse.csc_array, right: np.ndarray, poses: int) -> np.ndarray:
     """x with (matrix + stiff for the unknowns after ``poses`` + damping) x = right.
 
     The block of the vertices, which is sparse, is factorised; the poses follow from its Schur complement.
     """
-    diagonal = matrix.diagonal()
-    floor = 1e-6 * max(float(diagonal.max(initial=0.0)), 1e-12)
-    damping = DAMPING * diagonal + floor
-    damped = sparse.csc_array(matrix + sparse.diags_array(damping))
+    damped = sparse.csc_array(matrix + sparse.diags_array(damping(matrix.diagonal())))
     across = damped[:poses, poses:].toarray()
     inner = splu(
         sparse.csc_array(damped[poses:, poses:] + stiff),

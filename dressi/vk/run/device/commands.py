@@ -19,8 +19,8 @@ from .queue import Passage
 
 _BUFFERS = 64  # command buffers in flight at most
 LONGEST = 8192
-PATIENCE = 32  # command buffers behind a gate of which the host looks whether it has closed
 """Command buffers of one submission of a sequence, see ``Commands.submit_together``."""
+PATIENCE = 32  # command buffers behind a gate, after which the host looks whether it has closed
 _SUBMISSIONS = 16  # calls of vkQueueSubmit in flight at most
 
 
