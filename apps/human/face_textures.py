@@ -7,7 +7,8 @@ Each of --people faces is random (identity, expression, pose), with textures fin
 Four views of 480x640 are recorded by Mitsuba 3 with the noise of a sensor (``face_recording``), once: --out keeps them. Then
 all but the cameras is unknown. ``FaceFitter`` finds the geometry and a first albedo from pictures, landmarks, depths and masks. From there
 albedo, normal map and roughness are learned as textures of the model's UVs, and the light as an environment map, by the colour term and the
-regularizers of equation 8; Adam instead of SGD.  --one-view: also the geometry from one view without depths, judged by
+regularizers of equation 8; Adam instead of SGD. Light is about grey in the mean: then the mean colour of the pictures says how light the skin is,
+by the statistics of the model's albedo.  --one-view: also the geometry from one view without depths, judged by
 "similarity", as NoW does (``figure19.py``): in place and rigid contain the size, which one view hardly tells.
 
 Measures: millimetres of vertices (as ``figure19.py``), and PSNR in dB of linear light, where the face is. "unseen": a view that was not
@@ -43,6 +44,7 @@ from face_recording import (
     true_textures,
 )
 from PIL import Image
+from scipy.optimize import least_squares
 
 from dressi import Device, DressiAD, F, Variable
 from dressi.ad.graph.types import FLOAT, MAT4, VEC2, VEC3
@@ -55,6 +57,7 @@ from dressi.render.fit.phases.texture import roughness as squared_steps
 from dressi.render.io import write_json
 from dressi.render.io.images import resize
 from dressi.render.objectives.metrics import code_psnr
+from dressi.render.shading.sphere_filter import solid_angles
 
 SKY = 32
 """Texels across the map of light."""
@@ -62,6 +65,8 @@ RATES = {"albedo": 0.005, "slopes": 0.015, "rough": 0.01, "sky": 0.1}
 PRIOR, SMOOTH = 1.0, {"detail": 2e-7, "slopes": 1e-6, "rough": 2e-6, "sky": 1e-5}
 """Weights of equation 8's regularizers beside its colour term: of the albedo's distance from the first one, and of differences of
 neighbouring texels."""
+TINT, NEUTRAL = 0.05, 1.0
+"""Deviation of the logarithms of the light's mean colour from grey, and the weight of their squares beside the colour term."""
 ROUGH = 0.5
 """At first."""
 
@@ -109,8 +114,10 @@ class TextureFit:
         away = (picture.colour - goal) * seen * covered
         colour = F.sum(F.dot(away, away)) * (1 / max(inside.sum() / views, 1))
         prior = F.mean(F.dot(detail, detail)) * PRIOR
+        whole = F.log(F.sum(self.sky * solid_angles(self.sky.size)))
+        tint = whole - F.sum_components(whole) * (1 / 3)
         terms = {"detail": detail, "slopes": slopes, "rough": rough, "sky": sky}
-        loss = colour + prior
+        loss = colour + prior + F.dot(tint, tint) * NEUTRAL
         for name, leaf in terms.items():
             loss = loss + squared_steps(leaf) * SMOOTH[name]
         rates = dict(zip((detail, slopes, rough, sky), RATES.values(), strict=True))
@@ -154,6 +161,23 @@ def kept_recording(
 def geometry(model: FaceModel, data: FaceData, options: FaceOptions, device: Device) -> Face:
     with FaceFitter(model, options, lambda: DressiAD(device)) as fitter:
         return fitter.fit(data).face
+
+
+def toned(face: Face, data: FaceData) -> Face:
+    """The face with the likeliest weights of albedo, where the light is about grey and of unknown brightness: pictures tell only the product
+    of both, and of that only the mean colour is used. Shadows and shine change it less than patterns."""
+    model = face.model
+    assert model.albedo is not None and model.albedo_modes is not None
+    assert data.pictures is not None and data.masks is not None
+    sure = (data.masks > 0.999) & (data.clipped.max(-1) == 0)
+    seen = np.log(data.pictures[sure].mean(0))
+    mean, modes = model.albedo.mean(0), model.albedo_modes.mean(1)
+
+    def away(weights: np.ndarray) -> np.ndarray:
+        light = seen - np.log(np.maximum(mean + weights @ modes, 1e-3))
+        return np.concatenate([weights, (light - light.mean()) / TINT])
+
+    return replace(face, albedo=least_squares(away, np.zeros(len(modes))).x)
 
 
 def drawn(face: Face, textures: Textures | None, light: np.ndarray, size: tuple[int, int]) -> np.ndarray:
@@ -205,6 +229,7 @@ def examine(
         single = geometry(model, data, FaceOptions(), device)
         row["one view mm"] = {k: float(v.mean()) for k, v in vertex_errors(single, truth).items()}
     begin = time.process_time()
+    found = toned(found, seen.data)
     fit = TextureFit(found, seen.data, size, given.steps, device)
     try:
         learned, sky = fit.run(given.steps)
