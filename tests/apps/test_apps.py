@@ -423,7 +423,8 @@ def test_textures_of_a_face_are_found_from_a_recording(run_script, tmp_path: Pat
     assert row["four views mm"]["in place"] < 3
     # The unseen view is drawn better than by colours of vertices; the truth draws it exactly.
     assert row["unseen dB"]["found"] > max(row["unseen dB"]["flat"] + 1, 22)
-    assert row["unseen dB"]["truth"] > 60
+    exact = row["unseen dB"]["truth"]
+    assert exact is None or exact > 60  # JSON has no infinity
     assert Image.open(tmp_path / "figure19_textures.png").height == 64
 
 
