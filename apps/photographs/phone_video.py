@@ -11,7 +11,8 @@ sensor adds the noise of photons and of its reading; codes have eight bits. ``--
 
 ``draw`` writes frames, masks, ``cameras.json`` with the lens, and ``truth.glb``; and ``video.mp4`` where imageio has ffmpeg.
 ``measure`` compares surfaces where a frame shows the scan, in percent of the diagonal of its box, after the similarity that
-aligns the cameras of the fit, if it has its own; decibels are those of held-out frames.
+aligns the cameras of the fit, if it has its own; decibels are those of held-out frames. ``true_iou`` is that of the result in all
+frames, by the masks and cameras that were written with them.
 """
 
 import argparse
@@ -26,10 +27,10 @@ from thin_things import THINGS, spots
 
 from dressi import DressiAD
 from dressi.cli.core.sizes import parse_size
-from dressi.render import Camera, Cameras, Mesh, Node, Scene, load_mesh, render, save_mesh
+from dressi.render import Camera, Cameras, Mesh, Node, Scene, iou, load_mesh, render, save_mesh
 from dressi.render.cameras.alignment import align
 from dressi.render.drawing.draw import draw
-from dressi.render.io import save_image, write_json
+from dressi.render.io import load_photos, save_image, write_json
 from dressi.render.io.calibration import encode_cameras, read_calibration
 from dressi.render.io.files import read_json
 from dressi.render.io.lens import Lens
@@ -240,13 +241,15 @@ def measure(options: argparse.Namespace) -> None:
     if own is not None:
         found = in_truth(found, options.video, own)
     surface = surface_percent(truth, found, cameras)
+    frames = load_photos(options.video)
+    drawn = render(found, frames.cameras, light=None, outputs=("mask",)).mask  # type: ignore[union-attr]
     result = {
         "video": str(options.video.name), "aligned": own is not None, "frames": len(cameras), "surface_percent": surface,
-        "heldout": report["metrics"]["heldout"], "seconds": report["time"]["total_s"],
+        "true_iou": iou(drawn, frames.masks), "heldout": report["metrics"]["heldout"], "seconds": report["time"]["total_s"],
     }  # fmt: skip
     print(
         f"surface: {surface['mean']:.3f} % of the diagonal in the mean, 90 % within {surface['p90']:.3f} %;"
-        f" held out: {report['metrics']['heldout']}"
+        f" true IoU {result['true_iou']:.4f}; held out: {report['metrics']['heldout']}"
     )
     if options.json:
         write_json(options.json, result)

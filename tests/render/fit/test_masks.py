@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 from scipy.ndimage import binary_dilation, binary_erosion, gaussian_filter
 
 from dressi import DressiAD, InputError
-from dressi.render import Camera, Cameras, iou, linear_to_srgb, orbit, primitives, render, ring
+from dressi.render import Camera, Cameras, Mesh, iou, linear_to_srgb, orbit, primitives, render, ring
 from dressi.render.fit import draw
 from dressi.render.fit.common_masks import _place, _spreads, common_masks
 from dressi.render.fit.data.agreeing import agreeing
@@ -295,6 +295,22 @@ def test_the_foot_of_an_object_is_no_ground():
     for wide, expected in ((1.2, False), (5.0, True)):
         points = np.concatenate([standing, plane * wide])
         assert _spreads(points, near, np.array([0.0, 1, 0]), 0.0, 0.02) == expected
+
+
+def test_a_thing_of_thin_limbs_belongs_in_all_its_photographs():
+    """From the side, pictures show hardly anything but its limbs."""
+    seat, limb = (cube().positions * size for size in ((0.45, 0.03, 0.45), (0.012, 0.5, 0.012)))
+    feet = [(x, -0.5, z) for x in (-0.4, 0.4) for z in (-0.4, 0.4)]
+    parts = [seat, *(limb + at for at in (*feet, *((x, 0.5, -0.4) for x in np.linspace(-0.4, 0.4, 5))))]
+    faces = np.concatenate([cube().faces + k * len(seat) for k in range(len(parts))])
+    chair = Mesh(np.concatenate(parts), faces)
+    angles, low = np.append(np.arange(12) * 30.0, (5, 35, 95, 125)), np.arange(16) > 11
+    cameras = orbit(np.zeros(3), 1.2, angles, np.where(low, 3.0, 55.0), (160, 120))
+    masks = render(chair, cameras, light=None, outputs=("mask",)).mask
+    names = tuple(f"{k}.png" for k in range(16))
+    images = np.repeat(masks[..., None], 3, 3).astype(np.float32)
+    found = agreeing(Photos(images, masks, cameras, names, chair.bounds()))
+    assert found.names == names and not found.notes
 
 
 def test_photographs_that_do_not_belong_are_left_out_and_exposures_brought_together():

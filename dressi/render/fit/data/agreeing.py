@@ -78,7 +78,8 @@ def strangers(photos: Photos) -> list[int]:
         seen.append(sees)
         covered.append(covers)
         places.append(y * size[0] + x)
-        small.append((shares[0] > 0.5, shares[1] > 0.99))
+        # Pixels that a mask covers in part count where the hull covers them, too: whole ones show no thin limbs.
+        small.append((shares[0] > 0.01, shares[0] > 0.99, shares[1] > 0.99))
     left, out = list(range(len(masks))), []
     see, cover = (np.sum(some, axis=0, dtype=np.int32) for some in (seen, covered))
     while len(left) >= FEWEST:
@@ -86,9 +87,10 @@ def strangers(photos: Photos) -> list[int]:
         for k in left:
             sees, denied = see - seen[k], (see - seen[k]) - (cover - covered[k])
             there = (2 * sees >= len(left)) & (denied <= DENIED * (len(left) - 1)) & seen[k]
-            drawn, (mask, told) = np.zeros(len(small[k][0]), bool), small[k]
+            touched, whole, told = small[k]
+            drawn = np.zeros(len(told), bool)
             drawn[places[k][there]] = True
-            overlaps.append((drawn & mask & told).sum() / max(((drawn | mask) & told).sum(), 1))
+            overlaps.append((drawn & touched & told).sum() / max(((drawn | whole) & told).sum(), 1))
         worst = int(np.argmin(overlaps))
         if overlaps[worst] >= STRANGE * np.median(overlaps):
             break
