@@ -13,6 +13,7 @@ from tiny_fits import unit_scene as dataset
 
 from dressi import DressiAD, InputError, evaluate
 from dressi.render import Cameras, Mesh, iou, primitives, ring
+from dressi.render.cameras.pose import unit_cameras
 from dressi.render.fit import Dataset, FitJob, FitOptions, draw, mesh_dataset, shape_rounds
 from dressi.render.fit import job as job_module
 from dressi.render.fit.disk import Checkpoint, Keeper
@@ -24,9 +25,10 @@ from dressi.render.fit.start import carved as hull_module
 from dressi.render.fit.start import stereo as maps_module
 from dressi.render.fit.start.carved import Hull, near_cells
 from dressi.render.fit.start.choice import start_mesh
-from dressi.render.fit.start.stereo import NOISE, Sweep, aggregated, refined, smooth
+from dressi.render.fit.start.stereo import NOISE, Sweep, Views, aggregated, evened, refined, repaired, smooth
 from dressi.render.mesh.checks import check_surface
 from dressi.render.mesh.queries import SurfaceDistance
+from dressi.render.mesh.remesh.volume import surface_of
 
 SIZE = (64, 64)
 FACES = 512
@@ -333,6 +335,30 @@ def test_stereo_finds_a_pit_that_no_outline_shows(device, monkeypatch: pytest.Mo
     assert errors[1] < 0.3 * errors[0] and errors[1] < 0.06, errors
     (plan,) = rounds
     assert plan.faces >= len(mesh.faces) and plan.steps == fitted_rounds(options)[0].steps < 60
+
+
+def rod(radius: float) -> Mesh:
+    """A rod with a ball at its end, which takes most of the masks."""
+    turned = np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))[0]
+    bar, ball = primitives.octasphere(3), primitives.icosphere(3, 0.3, (0.0, 0.0, 0.6))
+    return both(
+        bar.moved(bar.positions * (radius, radius, 0.8) @ turned), ball.moved(ball.positions @ turned)
+    )
+
+
+def test_limbs_that_depths_have_carved_away_are_given_back():
+    shape = rod(0.04)
+    scene = scene_of(shape, (160, 160))
+    train, hull = scene.train, hull_of(scene)
+    cameras = unit_cameras(train.cameras, scene.center, scene.radius)
+    views = Views.of(cameras, train.masks, np.ones((*train.masks.shape, 3)), 40_000)
+    # More than the rod is thick, so that the ball alone is left.
+    carved = np.maximum(hull.field - 0.06, -3 * hull.grid.step)
+    field = repaired(carved, hull.field, hull.grid, views)
+    found = surface_of(evened(field), hull.grid, FACES)
+    assert found is not None and found.component_count() == 1
+    drawn = masks_of(found.positions, found.faces, scene.matrices, (160, 160))
+    assert iou(drawn, train.masks) > 0.8
 
 
 def test_a_start_is_kept_for_a_fit_that_was_stopped(tmp_path, monkeypatch: pytest.MonkeyPatch):

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.ndimage import (
     binary_dilation,
     binary_erosion,
+    distance_transform_edt,
     gaussian_filter,
     map_coordinates,
     maximum_filter,
@@ -32,6 +33,7 @@ from ...mesh.remesh.volume import Grid, surface_of
 from ...surface.color import linear_to_srgb
 from ..data.dataset import Dataset, Observations
 from ..data.learned import resized
+from ..phases.remeshed import KEPT
 from .carved import Hull
 
 # Depths of pictures from costs of planes, and where those of several views agree.
@@ -380,7 +382,7 @@ TIMES = 2
 
 def repaired(field: np.ndarray, hull: np.ndarray, grid: Grid, views: Views) -> np.ndarray:
     """(X, Y, Z) the field, positive inside, with a cell for each pixel of a mask that it leaves uncovered:
-    the one on its ray, inside the hull, that was carved least."""
+    the one on its ray, inside the hull, that was carved least. Outside, values are at most distances below zero."""
     field = field.copy()
     for _ in range(TIMES):
         shell = np.argwhere((field > 0) & ~np.asarray(binary_erosion(field > 0), bool))
@@ -389,7 +391,9 @@ def repaired(field: np.ndarray, hull: np.ndarray, grid: Grid, views: Views) -> n
         back[tuple(np.concatenate(cells).T)] = True
         back = np.asarray(binary_dilation(back), dtype=bool) & (hull > 0)
         field[back] = np.maximum(field[back], np.minimum(hull[back], grid.step))
-    return field
+    # What is given back is thin, and smoothing takes it away again among the values of what was carved.
+    outside = field <= 0
+    return np.where(outside, np.maximum(field, -grid.step * distance_transform_edt(outside)), field)
 
 
 def _missing(
@@ -401,10 +405,10 @@ def _missing(
     pixel, there = views.pixels(column, row, z)
     covered = np.zeros(views.crop[::-1], bool)
     covered.ravel()[pixel[there]] = True
-    # A cell may be wider than a pixel.
+    # Cells that are wider than a pixel leave gaps between them, but cover nothing beside them.
     width = float(np.median(z)) / views.K[k][0, 0] if len(z) else grid.step
     wide = max(int(np.ceil(0.5 * grid.step / width)), 1)
-    covered = np.asarray(binary_dilation(covered, iterations=wide), bool)
+    covered = binary_erosion(binary_dilation(covered, iterations=wide), iterations=wide, border_value=1)
     rows, columns = np.nonzero((views.cropped(views.masks, k) > 0.5) & ~covered)
     if not len(rows):
         return np.zeros((0, 3), int)
@@ -478,8 +482,20 @@ def _along(
 
 # A start of a fit by stereo: depths of the photographs, fused with the visual hull of their masks.
 
-BLUR = 0.7
+BLUR = 1.0
 """Smoothing of the field in cells before it becomes a mesh."""
+
+
+def evened(field: np.ndarray) -> np.ndarray:
+    """A field (X, Y, Z) smoothed over BLUR cells. Smoothing twice tells what it takes off bends, which goes back: it
+    would be much of a thin limb.
+
+    >>> field = 4 - np.abs(np.arange(9) - 4.0)
+    >>> [float(part[4].round(1)) for part in (field, gaussian_filter(field, BLUR), evened(field))]
+    [4.0, 3.3, 3.6]
+    """
+    once = gaussian_filter(field, BLUR)
+    return 2 * once - gaussian_filter(once, BLUR)
 
 
 def stereo_start(dataset: Dataset, hull: Hull, faces: int, make_engine: MakeEngine, least: float) -> Mesh:
@@ -506,7 +522,7 @@ def stereo_start(dataset: Dataset, hull: Hull, faces: int, make_engine: MakeEngi
         )
     field = fused(views, maps, hull.field, hull.grid)
     field = repaired(field, hull.field, hull.grid, views)
-    surface = surface_of(gaussian_filter(field, BLUR), hull.grid, faces)
+    surface = surface_of(evened(field), hull.grid, faces, kept=KEPT)
     if surface is None:
         raise InputError("the depths of the pictures give no closed surface")
     return surface

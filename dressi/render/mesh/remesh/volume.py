@@ -150,12 +150,19 @@ def surface_of(
 
 
 def _settled(mesh: Mesh, field: np.ndarray, slopes: list[np.ndarray], grid: Grid, times: int = 2) -> Mesh:
-    """The mesh with its vertices moved to the surface where the field is zero, by steps of at most a cell."""
-    points = mesh.positions
+    """The mesh with its vertices moved, by steps of at most a cell, so that the field is zero in the mean over the faces
+    around each: with corners on the surface where it is zero, faces would lie inside of all that bulges."""
+    points, corners = mesh.positions, mesh.faces.ravel()
+    count = np.maximum(np.bincount(corners, minlength=len(points)), 1)
+
+    def at(part: np.ndarray, places: np.ndarray) -> np.ndarray:
+        return map_coordinates(part, ((places - grid.origin) / grid.step).T, order=1, mode="nearest")
+
     for _ in range(times):
-        at = ((points - grid.origin) / grid.step).T
-        value, *slope = (map_coordinates(part, at, order=1, mode="nearest") for part in (field, *slopes))
-        slope = np.stack(slope, axis=1)
+        slope = np.stack([at(part, points) for part in slopes], axis=1)
+        middle = np.repeat(at(field, points[mesh.faces].mean(1)), 3)
+        # The mean of a quadratic over a triangle: three quarters of the middle, a twelfth of each corner.
+        value = 0.25 * at(field, points) + 0.75 * np.bincount(corners, middle, len(points)) / count
         step = np.clip(value / np.maximum((slope**2).sum(1), 0.25), -grid.step, grid.step)
         points = points - step[:, None] * slope
     return mesh.moved(points)
