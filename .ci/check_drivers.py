@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from dressi import Device, DressiAD
-    from dressi.cli.bench.request import Model
-    from dressi.cli.bench.request import Request
+    from dressi.cli.bench.request import Model, Request
     from dressi.cli.bench.work import Pictures
     from dressi.render.cameras import Cameras
     from dressi.render.fit import Dataset, FitOptions

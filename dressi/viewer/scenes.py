@@ -141,7 +141,7 @@ class SceneGraph:
 def unit_of(scenes: Sequence[Nodes]) -> np.ndarray:
     """(4, 4) from the world to a sphere of radius 1 at the origin around the nodes of all scenes. Raises
     InputError where it is not known where they lie."""
-    each = []
+    each, wide = [], []
     for nodes in scenes:
         surfaces, fibres, _ = split_nodes(nodes, None)
         found = places_of(scene_given(surfaces).framed, fibres)
@@ -150,9 +150,12 @@ def unit_of(scenes: Sequence[Nodes]) -> np.ndarray:
                 "where the scene lies is not known; make Variables with data to see them in the viewer"
             )
         each.append(found.reshape(-1, 3))
+        own = [one.shape for one in fibres if one.shape.unit == "world"]
+        wide += [float(np.max(shape.radius)) for shape in own if not isinstance(shape.radius, Variable)]
     points = np.concatenate(each)
     middle = (points.min(0) + points.max(0)) / 2
-    radius = max(float(np.linalg.norm(points - middle, axis=1).max()), 1e-30)
+    # A point by itself has no extent but its own.
+    radius = float(np.linalg.norm(points - middle, axis=1).max()) or max(wide, default=0.0) or 1.0
     unit = np.diag([1 / radius] * 3 + [1.0])
     unit[:3, 3] = -middle / radius
     return unit

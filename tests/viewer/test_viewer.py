@@ -136,6 +136,11 @@ def test_points_alone_are_shown_in_one_mode(device, canvas):
         viewer = Viewer(MeshSession(Scene([Node(points)]), engine), canvas)
         assert viewer.names == ["textured"] and viewer.session.status.phase == "2 points"
         assert frame(viewer)[64, 64, 2] > 0.9
+    alone = PointGeometry(np.array([[3.0, 4, 5]]), radius=0.4, colours=(0.0, 0.0, 1.0))
+    with DressiAD(device) as engine:
+        viewer = Viewer(MeshSession(Scene([Node(alone)]), engine), canvas)
+        seen = frame(viewer)[..., 2] > 0.9
+        assert seen[64, 64] and 0.1 < seen.mean() < 0.9
 
 
 @pytest.mark.one_driver

@@ -203,13 +203,19 @@ class MadeMasks:
     def __init__(self, how: str, calibration: Calibration):
         self._how = how
         self._make = mask_maker(how, calibration)
-        self._made: dict[str, np.ndarray] = {}
+        self._made: dict[str, tuple[np.ndarray, tuple[int, ...]]] = {}
 
     def __call__(self, view: View, codes: np.ndarray) -> np.ndarray:
         name = view.image.name
         if name not in self._made:  # photographs that are cut are read twice
-            self._made[name] = self._make(view, codes)
-        return self._made[name]
+            mask = self._make(view, codes)
+            # A bit a pixel: hundreds of photographs of their own size are kept.
+            self._made[name] = np.packbits(mask), mask.shape
+        return self._mask(name)
+
+    def _mask(self, name: str) -> np.ndarray:
+        bits, shape = self._made[name]
+        return np.unpackbits(bits, count=int(np.prod(shape))).reshape(shape).astype(bool)
 
     def write(self, folder: Path) -> None:
         """PNG files of the photographs' names, to be looked at or drawn over. Raises InputError."""
@@ -217,8 +223,10 @@ class MadeMasks:
             folder.mkdir(exist_ok=True)
         except OSError as error:
             raise InputError(f"cannot write the masks into '{folder}': {error.strerror}; remove it") from None
-        write_files({folder / f"{name}.png": encode_png(m.astype(float)) for name, m in self._made.items()})
-        shares = np.array([mask.mean() for mask in self._made.values()])
+        write_files(
+            {folder / f"{name}.png": encode_png(self._mask(name).astype(float)) for name in self._made}
+        )
+        shares = np.array([self._mask(name).mean() for name in self._made])
         say(
             f"dressi: {len(shares)} masks by {self._how} are in '{folder}', look at them: they cover"
             f" {shares.min():.1%} to {shares.max():.1%} of the pictures"

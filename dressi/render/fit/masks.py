@@ -27,7 +27,7 @@ from ..reconstruct.motion import triangulate
 from .common_masks import border, clean, common_masks, grown, lab, least_distance, sharpened
 
 MaskMaker = Callable[[View, np.ndarray], np.ndarray]
-"""A view and its picture's codes (H, W, C) in [0, 1] to a mask (H, W). Raises InputError."""
+"""A view and its picture's codes (H, W, C) in [0, 1] to a mask (H, W), bool. Raises InputError."""
 
 SURE = 2.5
 """Every connected part needs a pixel whose distance is this many times the least distance."""
