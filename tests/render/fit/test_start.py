@@ -355,7 +355,7 @@ def test_limbs_that_depths_have_carved_away_are_given_back():
     # More than the rod is thick, so that the ball alone is left.
     carved = np.maximum(hull.field - 0.06, -3 * hull.grid.step)
     field = repaired(carved, hull.field, hull.grid, views)
-    found = surface_of(evened(field), hull.grid, FACES)
+    found = surface_of(evened(field), hull.grid, FACES, level=True)
     assert found is not None and found.component_count() == 1
     drawn = masks_of(found.positions, found.faces, scene.matrices, (160, 160))
     assert iou(drawn, train.masks) > 0.8

@@ -524,7 +524,7 @@ def stereo_start(dataset: Dataset, hull: Hull, faces: int, make_engine: MakeEngi
         )
     field = fused(views, maps, hull.field, hull.grid)
     field = repaired(field, hull.field, hull.grid, views)
-    surface = surface_of(evened(field), hull.grid, faces, kept=KEPT)
+    surface = surface_of(evened(field), hull.grid, faces, kept=KEPT, level=True)
     if surface is None:
         raise InputError("the depths of the pictures give no closed surface")
     return surface

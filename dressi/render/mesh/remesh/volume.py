@@ -126,32 +126,35 @@ def level_set(field: np.ndarray, grid: Grid, *, least: float = 0.01) -> Mesh:
 
 
 def surface_of(
-    field: np.ndarray, grid: Grid, faces: int, *, least: float = 1e-3, kept: float = KEPT
+    field: np.ndarray, grid: Grid, faces: int, *, least: float = 1e-3, kept: float = KEPT, level: bool = False
 ) -> Mesh | None:
     """The ``level_set``, with parts of at least ``least``, with about so many faces of even size, up to four
     times as many where less than ``kept`` of the area would be left, as thin parts need them; None if that is
-    no closed surface. Hardly any face cuts another."""
+    no closed surface. Hardly any face cuts another.  level: whether faces lie on the surface in the mean, not their corners,
+    so that thin parts keep their width."""
     whole = level_set(field, grid, least=least)
     if not whole.is_closed():
         return None
     slopes = [np.gradient(field, grid.step, axis=k) for k in range(3)]
     # Marching cubes leave slivers, which decimation would collapse to tiny faces.
     points = 0.5 * (whole.positions + whole.averaging() @ whole.positions)
-    whole = _settled(whole.moved(points), field, slopes, grid)
+    whole = _settled(whole.moved(points), field, slopes, grid, level)
     mesh = whole = decimate_closed(whole, 4 * faces, handles=False)
     for most in (faces, 2 * faces, 4 * faces):
         mesh = whole
         for _ in range(2):
             mesh = remesh(mesh, faces=int(1.1 * most), most_faces=most, rounds=2).mesh
-            mesh = _settled(mesh, field, slopes, grid)
+            mesh = _settled(mesh, field, slopes, grid, level)
         if mesh.face_areas().sum() > kept * whole.face_areas().sum():
             break
     return mesh
 
 
-def _settled(mesh: Mesh, field: np.ndarray, slopes: list[np.ndarray], grid: Grid, times: int = 2) -> Mesh:
-    """The mesh with its vertices moved, by steps of at most a cell, so that the field is zero in the mean over the faces
-    around each: with corners on the surface where it is zero, faces would lie inside of all that bulges."""
+def _settled(
+    mesh: Mesh, field: np.ndarray, slopes: list[np.ndarray], grid: Grid, level: bool, times: int = 2
+) -> Mesh:
+    """The mesh with its vertices moved, by steps of at most a cell, to the surface where the field is zero. level: so that it is
+    zero in the mean over the faces around each: with corners on it, faces lie inside of all that bulges."""
     points, corners = mesh.positions, mesh.faces.ravel()
     count = np.maximum(np.bincount(corners, minlength=len(points)), 1)
 
@@ -159,10 +162,11 @@ def _settled(mesh: Mesh, field: np.ndarray, slopes: list[np.ndarray], grid: Grid
         return map_coordinates(part, ((places - grid.origin) / grid.step).T, order=1, mode="nearest")
 
     for _ in range(times):
-        slope = np.stack([at(part, points) for part in slopes], axis=1)
-        middle = np.repeat(at(field, points[mesh.faces].mean(1)), 3)
-        # The mean of a quadratic over a triangle: three quarters of the middle, a twelfth of each corner.
-        value = 0.25 * at(field, points) + 0.75 * np.bincount(corners, middle, len(points)) / count
+        slope, value = np.stack([at(part, points) for part in slopes], axis=1), at(field, points)
+        if level:
+            middle = np.repeat(at(field, points[mesh.faces].mean(1)), 3)
+            # The mean of a quadratic over a triangle: three quarters of the middle, a twelfth of each corner.
+            value = 0.25 * value + 0.75 * np.bincount(corners, middle, len(points)) / count
         step = np.clip(value / np.maximum((slope**2).sum(1), 0.25), -grid.step, grid.step)
         points = points - step[:, None] * slope
     return mesh.moved(points)
