@@ -1,7 +1,7 @@
 """What `dressi fit --photos` makes of pictures whose surface is known: four models, two matte and two shiny.
 
     python apps/photographs/drawn_truth.py --out out/truth --json out/drawn_truth.json
-    python apps/photographs/drawn_truth.py --out out/truth --models spot --columns 320 640 1600 --json out/sizes.json
+    python apps/photographs/drawn_truth.py --out out/truth --models spot --columns 320 640 1600 --predict --json out/sizes.json
     python apps/photographs/drawn_truth.py --out out/truth --quick
     python apps/photographs/drawn_truth.py --out out/truth -- --faces 100000
 
@@ -12,11 +12,16 @@ bits. Folders in ``--out`` that hold pictures already are taken as they are. Opt
 
 Each row is one model at one width (``--columns``): the distance between the surfaces where a camera sees the true one, in percent of
 the diagonal of its box, and the median of the angles between their faces, in degrees (``surface_percent``); the figures of
-the held-out pictures, time and peak of the memory (``held_out.py``).
+the held-out pictures, time and peak of the memory (``held_out.py``). ``--predict`` adds what the records of devices let expect of
+the steps of a fit at that size from its result: seconds, and megabytes of the images and buffers of a step. Reading pictures and the
+first shape, on the processor, come on top.
 """
 
 import argparse
 import sys
+import warnings
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +31,22 @@ from phone_video import FULL_WELL, READ, surface_percent
 from scipy.ndimage import gaussian_filter
 
 from dressi import DressiAD
+from dressi.cli.core.plan_for import record
 from dressi.cli.core.sizes import parse_size
-from dressi.config import config
+from dressi.cli.fitting.photographs import read_photographs
+from dressi.cli.fitting.request import Request
+from dressi.config import config, shader_text
 from dressi.render import Cameras, Node, Scene, load_mesh, orbit, save_mesh
 from dressi.render.drawing.draw import draw
+from dressi.render.fit import FitJob, photo_dataset
+from dressi.render.fit.graphs.round import Found
 from dressi.render.io import save_image, write_json
 from dressi.render.io.calibration import encode_cameras, read_calibration
 from dressi.render.io.lens import Lens
 from dressi.render.shading.environment import Environment, studio
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
+from dressi.vk.plan.predict.stages import predict
+from dressi.vk.planning import PlanningEngine
 
 MATTE, SHINY = {"metallic": 0.0, "roughness": 0.9}, {"metallic": 0.0, "roughness": 0.25}
 MODELS = {
@@ -54,6 +66,8 @@ BRIGHT = 0.8
 """Linear light that a hundredth of the pixels of the model exceeds."""
 BATCH = 6
 """Pictures that are drawn at once."""
+RECORDS = ("data_centre", "desktop", "integrated", "tiler")
+"""Devices whose time is predicted."""
 QUICK = {"views": 20, "size": "480x360", "columns": [160], "models": ["BarramundiFish"]}
 
 
@@ -97,7 +111,35 @@ def row(name: str, columns: int, given: argparse.Namespace, options: list[str]) 
     found = fitted(folder, out, [*sized, *options])
     cameras = Cameras([view.camera for view in read_calibration(folder).views]).resized((400, 300))
     surface = surface_percent(load_mesh(folder / "truth.glb"), load_mesh(out / "result.glb"), cameras)
-    return {"model": name, "columns": columns, **found, "surface_percent": surface}
+    expected = {"predicted": predicted(folder, out, sized[1])} if given.predict else {}
+    return {"model": name, "columns": columns, **found, "surface_percent": surface, **expected}
+
+
+def predicted(folder: Path, out: Path, size: str) -> dict[str, dict[str, float]]:
+    """By the record of a device, of a fit of default steps from the result in ``out``: the ``seconds`` of all steps and the
+    ``megabytes`` of the images and buffers of the step that takes most."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        request = Request(photos=folder, size=parse_size(size))
+        photos, _ = read_photographs(request, request.size)
+    options, scene = request.options(photos.cameras.size), photo_dataset(photos)
+    mesh, found = load_mesh(out / "result.glb"), {}
+    for name in RECORDS:
+        target = record(name, None)
+        engine = partial(PlanningEngine, target.limits, target.model, shader_text)
+        job, seconds, largest = FitJob(scene, options, engine, init=mesh), 0.0, 0
+        begin = Found(job.topology(0), job.cameras)
+        for number, steps in enumerate(job.steps):
+            step = 0
+            while step < steps:
+                work = job.round(number, begin, step)
+                with closing(job.engine(work)) as planned:
+                    plan = planned.plan
+                seconds += (work.until - step) * predict(plan, target.model).totals["seconds"]
+                largest = max(largest, plan.counts["image_bytes"] + plan.counts["buffer_bytes"])
+                step = work.until
+        found[name] = {"seconds": seconds, "megabytes": largest / 1e6}
+    return found
 
 
 def main() -> None:
@@ -117,6 +159,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=config.data or Path("../shared/data"))
     parser.add_argument("--out", type=Path, default=Path("out/drawn_truth"))
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--predict", action="store_true", help="what records of devices let expect, too")
     parser.add_argument(
         "--quick", action="store_true", help="one model, 20 pictures of 480x360 pixels, 160 columns"
     )

@@ -346,10 +346,12 @@ def test_a_fit_of_drawn_pictures_is_compared_with_their_surface(data: Path, tmp_
     options = ("--models", "Avocado", "--views", 8, "--size", "32x24", "--columns", 16, "--data", data)
     of_fit = ("--steps", 2, "--texture-size", 8, "--start", "hull", "--no-colours")
     file = tmp_path / "rows.json"
-    program("drawn_truth")(*options, "--out", tmp_path, "--json", file, "--", *of_fit)
+    program("drawn_truth")(*options, "--predict", "--out", tmp_path, "--json", file, "--", *of_fit)
     (row,) = json.loads(file.read_text())
     assert (row["model"], row["columns"]) == ("Avocado", 16) and row["iou"] > 0.5
     assert 0 < row["surface_percent"]["mean"] < 5 and row["peak_gigabytes"] > 0.05
+    known, phone = row["predicted"]["data_centre"], row["predicted"]["tiler"]
+    assert 0 < known["seconds"] < phone["seconds"] and known["megabytes"] > 1
     photos = load_photos(tmp_path / "Avocado")
     assert photos.masks.shape == (8, 24, 32) and photos.images[photos.masks > 0].std() > 0.02
 

@@ -9,8 +9,9 @@ from scipy.ndimage import binary_dilation, distance_transform_edt, gaussian_filt
 
 from dressi import DressiAD, F, Variable, gradient
 from dressi.ad.graph.evaluation import evaluate
-from dressi.ad.graph.types import FLOAT, list_image, list_values
+from dressi.ad.graph.types import FLOAT, VEC3, list_image, list_values
 from dressi.render import Camera, Cameras, Light, Mesh, linear_to_srgb, psnr, ring
+from dressi.render.core.lists import list_leaf
 from dressi.render.drawing.occlusion import Charts
 from dressi.render.fit import Observations, draw, photo_dataset
 from dressi.render.fit.data.learned import signed_distances
@@ -25,10 +26,11 @@ from dressi.render.fit.data.textures import (
     with_charts,
 )
 from dressi.render.fit.graphs.round import start
-from dressi.render.fit.phases.texture import UNFOLD, TextureRound, weakened
+from dressi.render.fit.phases.texture import SMOOTH, STIFF, UNFOLD, TextureRound, stiffness, weakened
 from dressi.render.io import Photos
 from dressi.render.mesh.checks import check_surface
 from dressi.render.mesh.primitives import cube, octasphere
+from dressi.render.objectives.regularizers import adjacency
 
 SIZE = (40, 40)
 
@@ -265,6 +267,26 @@ def test_colours_of_narrow_fringes_count_up_to_the_rim():
     assert_array_equal(colours[0], masks)
     assert_array_equal(colours[2], colours[3])
     assert colours[0].sum() > colours[1].sum() > colours[2].sum() > 0
+
+
+def test_smooth_shapes_are_stiffer_than_rough_ones():
+    ball = octasphere(3)
+    count = len(ball.positions)
+    neighbours = adjacency(ball.faces, count)
+    noise = 0.1 * np.random.default_rng(0).standard_normal((count, 1))
+
+    def weight(positions: np.ndarray) -> float:
+        return stiffness(list_leaf("position", VEC3, positions), neighbours)
+
+    def roughness(positions: np.ndarray) -> float:
+        around = [np.setdiff1d(neighbours.pairs[(neighbours.pairs == k).any(1)], k) for k in range(count)]
+        away = np.stack([positions[near].mean(0) for near in around]) - positions
+        return float(count * np.median(np.linalg.norm(away, axis=1))) ** 2
+
+    rough = ball.positions * (1 + noise)
+    assert weight(rough) < 0.5 * weight(ball.positions)
+    assert weight(rough) * roughness(rough) == pytest.approx(STIFF, rel=1e-4)
+    assert weight(0 * ball.positions) == STIFF / SMOOTH  # however flat
 
 
 CHART_SIZE = (24, 20)

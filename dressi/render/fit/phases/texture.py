@@ -22,7 +22,7 @@ from ...forms.hard_soft_ras import draw_form
 from ...forms.pairs import FOLDING
 from ...mesh import Mesh
 from ...objectives.losses import l2
-from ...objectives.regularizers import Adjacency, adjacency, laplacian_loss
+from ...objectives.regularizers import Adjacency, adjacency, laplacian, laplacian_loss
 from ...surface.color import decoded, encoded, linear_to_srgb, srgb_to_linear
 from ...surface.projection import eye_of, to_clip
 from ...surface.screen import DrawnMesh, Surface, barycentric, corners
@@ -51,6 +51,10 @@ VIEWS = 4
 as much."""
 BEND = 1e-6
 """Weight of the Laplacian while shape and texture are optimised together."""
+STIFF, SMOOTH = 6e-4, 20.0
+"""For a shape from photographs that weight is ``STIFF`` over the squared median of the Laplacian of the shape that the
+round begins with, times the number of vertices: bricks are rough, 34, and a fish is smooth, 7, on which a weight for bricks
+would leave the noise of stereo and of the round itself. What is smoother, by a square of ``SMOOTH``, counts as this."""
 PACE = (2e-3, 1e-4)
 """Learning rate of vertices in that phase, at its first and last step, in radii of the scene."""
 
@@ -176,7 +180,8 @@ class TextureRound(Round):
             terms.append(self.slopes.term)
         self._unfolds = shape and rest is None
         if shape:
-            bend = bending(neighbours, self.position, steps, factors, rest)
+            weight = BEND if fringe is None or rest is not None else stiffness(self.position, neighbours)
+            bend = bending(neighbours, self.position, steps, factors, rest, weight)
             terms += [Term(l2(drawn.silhouette, mask, sure) * scale), bend]
         super().__init__(mesh, steps, terms, {}, counter, {"texture": self.pyramid.texture})
         self._shown = drawn.silhouette, mask, color, target
@@ -262,12 +267,23 @@ class Slopes:
         return np.stack([self.towards, -np.einsum("kv,kvc->vc", self.usual[1:], slopes), *slopes])
 
 
+def stiffness(position: Variable, neighbours: Adjacency) -> float:
+    """The weight of ``bending`` for vertices as they are now, a leaf."""
+    away = list_values(evaluate([laplacian(position, neighbours)])[0], neighbours.count)[0]
+    return STIFF / max((neighbours.count * float(np.median(np.linalg.norm(away, axis=1)))) ** 2, SMOOTH)
+
+
 def bending(
-    neighbours: Adjacency, position: Variable, steps: int, factors: Factors, rest: np.ndarray | None = None
+    neighbours: Adjacency,
+    position: Variable,
+    steps: int,
+    factors: Factors,
+    rest: np.ndarray | None = None,
+    weight: float = BEND,
 ) -> Term:
     """The Laplacian of vertices that move while a texture or maps are optimised, and their optimizer."""
     still = position if rest is None else position - list_leaf("rest", VEC3, rest)
-    bend = laplacian_loss(still, neighbours) * (BEND * neighbours.count**2)
+    bend = laplacian_loss(still, neighbours) * (weight * neighbours.count**2)
     pace = optim.adam(optim.cosine(PACE[0] * factors.rate, PACE[1] * factors.rate, steps), BETAS)
     return Term(bend, optimizers={position: optim.chain(smoothed(neighbours), pace)})
 
