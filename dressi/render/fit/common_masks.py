@@ -38,7 +38,7 @@ from ..io.photos import WAYS
 from ..objectives.hull import labelled
 from ..reconstruct.motion import find_ground, looked_at
 
-WIDTH, OUTLINED = 256, 1280
+WIDTH, OUTLINED = 512, 1280
 """Pixels of the longer side of the pictures that are segmented, and of those that outlines are moved in."""
 REACH = 0.55
 """Radius of the sphere, in distances of the cameras from its middle."""
@@ -58,8 +58,8 @@ SPECK = 0.001
 """Share of a mask below which holes are filled: what all pictures say decides on larger ones."""
 SURE = 6.0
 """Odds of the pixels of points, and of those that rays of the sphere do not meet."""
-HINT = 2.5
-"""Odds from the cells."""
+HINT = 2.0
+"""Odds from the cells. Sure colours of the background outweigh them: gaps are seen from few directions."""
 TOLD = 0.05
 """How much odds count, relative to one neighbour of the same colour."""
 ABOVE = 0.012
@@ -71,14 +71,12 @@ SPREADS = 2.0
 @dataclass(frozen=True, eq=False)
 class Small:
     """A picture at the size that is segmented. colour: (h, w, 3) CIELAB.  bins: (h w,) of the histograms.
-    walk: (h w, h w) the Laplacian of neighbours.  cells, sees: (C,) flat indices of the pixels of cells, and
-    whether the picture has them.
+    cells, sees: (C,) flat indices of the pixels of cells, and whether the picture has them.
     """
 
     view: View
     colour: np.ndarray
     bins: np.ndarray
-    walk: sparse.csr_array
     cells: np.ndarray
     sees: np.ndarray
 
@@ -210,13 +208,11 @@ def _covered(small: Small, chosen: np.ndarray, wide: int) -> np.ndarray:
 
 def _hints(smalls: Sequence[Small], shares: Sequence[np.ndarray], region: Region) -> list[np.ndarray]:
     """(h w,) odds of each picture by cells that nearly all pictures that see them hold for object: more where
-    rays meet such cells, less where they meet none, nor any that too few see. Holes of pictures count as
-    object here: a dark door before a dark background is missing in all of them."""
+    rays meet such cells, less where they meet none, nor any that too few see."""
     seen, held = (np.zeros(len(smalls[0].sees), np.int32) for _ in range(2))
     for small, share in zip(smalls, shares, strict=True):
-        filled = np.asarray(binary_fill_holes((share > 0.5).reshape(small.shape))).reshape(-1)
         seen += small.sees
-        held += small.sees & filled[small.cells]
+        held += small.sees & (share > 0.5)[small.cells]
     possible = held >= AGREE * seen
     agreed = possible & (seen >= max(SEEN * len(smalls), 2))
     hints = []
@@ -255,11 +251,11 @@ def _small(view: View, cells: np.ndarray) -> Small:
     height, width = codes.shape[:2]
     scale = min(1.0, WIDTH / max(width, height))
     colour = lab(resize(codes, (max(round(width * scale), 2), max(round(height * scale), 2))))
-    return Small(view, colour, bins_of(colour), _laplacian(colour), *_place(view, colour.shape[:2], cells))
+    return Small(view, colour.astype(np.float32), bins_of(colour), *_place(view, colour.shape[:2], cells))
 
 
 def _laplacian(colour: np.ndarray) -> sparse.csr_array:
-    """Weights between neighbours of like colours; one of the same colour has weight 1."""
+    """(h w, h w): weights between neighbours of like colours; one of the same colour has weight 1."""
     height, width = colour.shape[:2]
     number = np.arange(height * width).reshape(height, width)
     first = np.concatenate([number[:, :-1].ravel(), number[:-1].ravel()])
@@ -277,7 +273,7 @@ def _spread(small: Small, odds: np.ndarray, before: np.ndarray) -> np.ndarray:
     count = TOLD * np.abs(odds) + 1e-4
     count = np.where(np.abs(odds) >= SURE, 10.0, count)
     prior = 1 / (1 + np.exp(-odds))
-    matrix = small.walk + sparse.diags_array(count)
+    matrix = _laplacian(small.colour) + sparse.diags_array(count)
     scale = sparse.diags_array(1 / matrix.diagonal())
     found, _ = cg(matrix, count * prior, x0=before, rtol=1e-2, maxiter=100, M=scale)
     return np.clip(found, 0, 1)
