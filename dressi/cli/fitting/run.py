@@ -84,12 +84,16 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
                 source = replace(
                     source, images=source.images[:0].copy(), masks=source.masks[:0].copy(), known=None
                 )
-                if _found(request, source) and not options.refine_poses and doubtful(dataset):
+                if not _found(request, source):
+                    pass
+                elif not options.refine_poses and doubtful(dataset):
                     say(
                         "dressi: the masks contradict the cameras that were found: poses are learned with the shape,"
                         " as with --refine-poses"
                     )
                     options = replace(options, refine_poses=True)
+                elif options.adjust_poses is None:
+                    options = replace(options, adjust_poses=True)
             else:
                 light = None if material is None else material.light
                 drawn = options.target_samples, light, _scene(request)
@@ -108,7 +112,8 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
                     preview = request.out / "preview.png" if request.preview else None
                     result = window.run(job, resume=request.resume, progress=bar, stop=stop, preview=preview)
                 window.say("writing results ...", device)
-                report = _written(request, source, device, dataset, result, begin, stages)
+                near = not options.refine_poses
+                report = _written(request, source, device, dataset, result, begin, stages, near)
             except KeyboardInterrupt:
                 if not job.resumable:
                     raise
@@ -131,8 +136,9 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
 
 
 def _found(request: Request, source: Photos) -> bool:
-    """Whether the cameras were found for this fit, by structure from motion."""
-    return source.model is not None and source.model.resolve().is_relative_to(request.out.resolve())
+    """Whether cameras were found for this fit, by structure from motion or by the shape that others show."""
+    found = source.calibration
+    return found is not None and found.resolve().is_relative_to((request.out / "cameras").resolve())
 
 
 def _print_plan(
@@ -169,7 +175,7 @@ GOES_ON = "the same command with --resume goes on"
 
 def _written(
     request: Request, source: Mesh | Photos, device: Device, dataset: Dataset, result: FitResult, begin: float,
-    stages: RoundStages,
+    stages: RoundStages, near: bool,
 ) -> dict[str, Any]:  # fmt: skip
     """Write the results and return their report. Raises InputError that says what could be kept of them."""
     physical = device.physical
@@ -178,7 +184,7 @@ def _written(
         return fit.write_results(
             request.out, dataset, result, lambda: DressiAD(device), device=facts, task=_task(request), stages=stages,
             total_s=lambda: time.perf_counter() - begin, baseline=request.baseline and result.finished,
-            photos=source if isinstance(source, Photos) else None,
+            photos=source if isinstance(source, Photos) else None, near=near,
         )  # fmt: skip
     except (DressiError, OSError, MemoryError) as error:
         what = str(error).strip().splitlines()[0] if str(error).strip() else "there is not enough memory"

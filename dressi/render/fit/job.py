@@ -72,7 +72,8 @@ class FitJob:
         self.dataset, self.options, self.make_engine, self.folder = dataset, options, make_engine, folder
         self.keeper, self.measure, self.recovery = Keeper(folder), measure, recovery
         self.learned = learned(dataset)
-        self.cameras = moving_cameras(dataset) if options.refine_poses else None
+        moving = options.refine_poses or (options.adjust_poses and not dataset.exact)
+        self.cameras = moving_cameras(dataset) if moving else None
         """In units of the scene, at the start; None if poses are not learned."""
         self.keeps_faces = init is not None
         self._stages = () if recovery is None else recovery.stages
@@ -267,11 +268,14 @@ class FitJob:
             assert found.cameras is not None
             train, details = self.learned, self.keeps_faces
             views = train.masks, train.colors, train.known
-            moved = adjusted(found.mesh, found.cameras, *views, self.make_engine, details=details, stop=stop)
+            near = not self.options.refine_poses
+            moved = adjusted(
+                found.mesh, found.cameras, *views, self.make_engine, details=details, near=near, stop=stop
+            )
             if moved is None:
                 return None
             found = Found(*moved)
-            if not self.keeps_faces:
+            if not (self.keeps_faces or near):
                 found = replace(found, mesh=self._begun_anew(number, moved[1]) or found.mesh)
         if number < len(self.rounds):
             return replace(found, mesh=self._refined(found.mesh, number + 1))

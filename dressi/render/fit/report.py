@@ -109,11 +109,13 @@ def write_results(
     photos: Photos | None = None,
     task: dict[str, Any] | None = None,
     stages: Sequence[dict[str, Any]] = (),
+    near: bool = False,
 ) -> dict[str, Any]:
     """Write all ``FILES`` into ``folder`` and return the report.
 
     baseline: whether to score the visual hull of the masks, too, which takes seconds.  task: what was asked
-    for, for the report.  stages: for ``STAGES``, the ``round`` and ``stages`` of each round. Views that were
+    for, for the report.  stages: for ``STAGES``, the ``round`` and ``stages`` of each round.  near: whether cameras
+    were nearly right before the fit. Views that were
     held out are shown in ``HELD_OUT``, at most as many as ``views.png`` has. With refined poses it also
     writes ``cameras.json`` (``cameras_file``), which needs ``photos`` for photographs. Existing files are
     replaced once all new ones are complete. Raises InputError if the folder cannot be written.
@@ -126,7 +128,7 @@ def write_results(
         if dataset.held_out is not None and not dataset.exact:
             moved = carried(given, result.cameras, dataset.held_out.cameras, dataset.center)
             other = replace(dataset.held_out, cameras=moved)
-            dataset = replace(dataset, held_out=_posed(dataset, other, result.mesh, make_engine))
+            dataset = replace(dataset, held_out=_posed(dataset, other, result.mesh, make_engine, near))
     views, other, held_out = dataset.train, dataset.held_out, None
     # One graph draws all of them.
     cameras = Cameras([*views.cameras, *(() if other is None else other.cameras)])
@@ -240,7 +242,9 @@ def write_results(
     return report
 
 
-def _posed(dataset: Dataset, other: Observations, mesh: Mesh, make_engine: MakeEngine) -> Observations:
+def _posed(
+    dataset: Dataset, other: Observations, mesh: Mesh, make_engine: MakeEngine, near: bool
+) -> Observations:
     """Held-out pictures with cameras that agree with those that were learned, by the mesh that these have found:
     each moves by its own pixels alone."""
     views, place = dataset.train, (dataset.center, dataset.radius)
@@ -251,7 +255,7 @@ def _posed(dataset: Dataset, other: Observations, mesh: Mesh, make_engine: MakeE
     known = [np.ones(one.masks.shape, bool) if one.known is None else one.known for one in (views, other)]
     count = len(views.cameras)
     found = posed(
-        dataset.to_unit(mesh), cameras, masks, colors, np.concatenate(known), make_engine, still=count
+        dataset.to_unit(mesh), cameras, masks, colors, np.concatenate(known), make_engine, still=count, near=near
     )
     return replace(other, cameras=world_cameras(found, *place)[count:])
 

@@ -49,6 +49,7 @@ class Photos:
     depths: (N, H, W) float32, distances along the optical axis in units of the world, 0 where unknown and
     outside of the masks; None if they were not read.
     model: folder of the COLMAP model that the cameras come from, None for other calibrations.
+    calibration: the file or folder that they come from, None for others than those of ``load_photos``.
     folder: that of the photographs, None for others than those of ``load_photos``.
 
     >>> from dressi.render.cameras import Camera
@@ -69,6 +70,7 @@ class Photos:
     originals: tuple[View, ...] = ()
     depths: np.ndarray | None = None
     model: Path | None = None
+    calibration: Path | None = None
     folder: Path | None = None
 
     @cached_property
@@ -205,6 +207,7 @@ def load_photos(
         originals=tuple(calibration.views),
         depths=None if depths is None else measured,
         model=calibration.model,
+        calibration=calibration.path,
         folder=folder,
     )
 

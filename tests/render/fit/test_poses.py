@@ -33,6 +33,7 @@ from dressi.render.fit.data.learned import learned
 from dressi.render.fit.graphs.round import start
 from dressi.render.fit.graphs.term import Moving
 from dressi.render.fit.graphs.terms import HarmonicLight
+from dressi.render.fit.options.schedule import fitted_rounds
 from dressi.render.fit.phases.bundle import (
     Pictures,
     Samples,
@@ -391,6 +392,27 @@ def test_shape_and_poses_are_found_from_colours(make_engine):
     assert adjusted(given, wrong, *arguments, stop=lambda: True) is None
     two = Cameras(list(wrong)[:2])
     assert adjusted(given, two, train.masks[:2], train.colors[:2], None, make_engine) == (given, two)
+
+
+def test_poses_that_are_nearly_right_take_few_steps(make_engine):
+    target = checked()
+    # Neighbours see much of the same surface: of five views, 72 degrees apart, too little.
+    scene = mesh_dataset(target, 8, (160, 160), make_engine)
+    train, shape = scene.train, scene.to_unit(Mesh(target.positions, target.faces))
+    truth = unit_cameras(train.cameras, scene.center, scene.radius)
+    wrong = perturbed(truth, 1.2, 0.005, ORIGIN)
+    found = adjusted(shape, wrong, train.masks, train.colors, None, make_engine, near=True)
+    assert found is not None
+    before, after = (pose_errors(cameras, truth).degrees.mean() for cameras in (wrong, found[1]))
+    assert before > 0.8 and after < 0.5 * before
+
+
+def test_a_start_that_fits_is_adjusted_where_that_is_asked_for():
+    options = FitOptions(size=(320, 240), adjust_poses=True)
+    assert [plan.adjusts for plan in fitted_rounds(options)] == [True]
+    # Exact masks have right cameras; and whoever does not ask gets the round of before.
+    assert not fitted_rounds(options, exact=True)[0].adjusts
+    assert not fitted_rounds(replace(options, adjust_poses=None))[0].adjusts
 
 
 def test_held_out_poses_follow_the_others_on_a_shape_that_stays(make_engine):

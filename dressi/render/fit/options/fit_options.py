@@ -142,6 +142,12 @@ class FitOptions:
         " little wrong.",
         SHAPE,
     )
+    adjust_poses: bool | None = option(
+        None,
+        "Adjust the poses of photographs once, with the shape, by colours and outlines: for cameras that are off by"
+        " a pixel or two. Default: for cameras that the fit has found.",
+        SHAPE,
+    )
     texture_size: int | None = option(
         None,
         "Texels along each side of the texture. Default: by the size, at most 1024; more for --photos, 1024"

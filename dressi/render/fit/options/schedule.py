@@ -53,7 +53,10 @@ def fitted_rounds(options: FitOptions, exact: bool = False) -> list[FitRound]:
     """The shape phase from a start that fits already, with its concavities: large steps at full size only.
     exact: as for ``shape_rounds``."""
     steps = min(max(options.steps - options.texture_steps, 1), FITTED_STEPS)
-    return _finished(options, [_fitted_round(options, steps, options.follows_colours and not exact)], exact)
+    plan = _fitted_round(options, steps, options.follows_colours and not exact)
+    if options.adjust_poses and not exact:
+        plan = replace(plan, adjusts=True)
+    return _finished(options, [plan], exact)
 
 
 def _fitted_round(options: FitOptions, steps: int, colours: bool) -> FitRound:

@@ -49,6 +49,8 @@ from .remeshed import unfolded
 
 STEPS = 8
 """Steps at each smoothing of the pictures."""
+NEAR_STEPS, NEAR_SMOOTHINGS = 3, 3
+"""Steps at each of so many smoothings, the sharpest ones, where all cameras are nearly right."""
 WIDEST, SHARPEST = 1 / 60, 0.7
 """Standard deviation of the first smoothing in image heights, halved until that of the last, in pixels."""
 SAMPLES = 8192
@@ -98,17 +100,19 @@ class Pictures:
         return cls(codes * inside, inside, distances)
 
 
-def smoothings(rows: int) -> list[float]:
-    """Standard deviations in pixels.
+def smoothings(rows: int, near: bool = False) -> list[float]:
+    """The standard deviation in pixels of each step, of which there are fewer where cameras are ``near``.
 
-    >>> smoothings(240)
-    [4.0, 2.0, 1.0, 0.7]
+    >>> smoothings(240)[::STEPS], len(smoothings(240, near=True))
+    ([4.0, 2.0, 1.0, 0.7], 9)
     """
     sigmas, sigma = [], WIDEST * rows
     while sigma > SHARPEST:
         sigmas.append(sigma)
         sigma /= 2
-    return [*sigmas, SHARPEST]
+    sigmas.append(SHARPEST)
+    sharp, times = (sigmas[-NEAR_SMOOTHINGS:], NEAR_STEPS) if near else (sigmas, STEPS)
+    return [sigma for sigma in sharp for _ in range(times)]
 
 
 def adjusted(
@@ -120,6 +124,7 @@ def adjusted(
     make_engine: MakeEngine,
     *,
     details: bool = False,
+    near: bool = False,
     stop: Callable[[], bool] = lambda: False,
 ) -> tuple[Mesh, Cameras] | None:
     """The mesh and the cameras, both in units of the scene, that explain the pictures better; as they were
@@ -128,7 +133,7 @@ def adjusted(
 
     masks: (N, H, W), covered from 1/2 on.  colors: (N, H, W, 3) linear, on black.  known: (N, H, W) bool, the
     valid pixels of the masks; None if all are.  details: whether the mesh has details that smoothing would
-    take away; otherwise the result is ``unfolded``.
+    take away; otherwise the result is ``unfolded``.  near: whether the cameras are nearly right.
     """
     if len(cameras) < LEAST_VIEWS:
         return mesh, cameras
@@ -137,11 +142,10 @@ def adjusted(
     with closing(Depths(mesh, small, make_engine)) as depths:
         bundle = Bundle(mesh, small, pictures, depths)
         before = bundle.errors()
-        for sigma in smoothings(size[1]):
-            for _ in range(STEPS):
-                if stop():
-                    return None
-                bundle.step(sigma)
+        for sigma in smoothings(size[1], near):
+            if stop():
+                return None
+            bundle.step(sigma)
         after = bundle.errors()
     if after[0] >= before[0] or after[1] > max(WORSE * before[1], 1.0):
         return mesh, cameras
@@ -165,6 +169,7 @@ def posed(
     make_engine: MakeEngine,
     *,
     still: int,
+    near: bool = False,
 ) -> Cameras:
     """The cameras, of which those after the first ``still`` are moved to where their pictures agree with those of
     the others on a mesh that stays; each as it was where its outline does not fit as well afterwards.
@@ -182,9 +187,8 @@ def posed(
 
         bundle = Bundle(mesh, small, pictures, depths, still)
         before = fitting(small)
-        for sigma in smoothings(size[1]):
-            for _ in range(STEPS):
-                bundle.step(sigma)
+        for sigma in smoothings(size[1], near):
+            bundle.step(sigma)
         better = fitting(bundle.cameras) > before - SAME
     pairs = zip(bundle.cameras, small, better, strict=True)
     return with_views(cameras, np.stack([(new if good else old).view for new, old, good in pairs]))
