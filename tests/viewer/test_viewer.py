@@ -147,7 +147,8 @@ def test_points_alone_are_shown_in_one_mode(device, canvas):
 def test_colours_by_direction_are_drawn_and_fade(device, canvas, tmp_path: Path):
     mesh, rng = primitives.pear(24, 16, 32), np.random.default_rng(0)
     slopes = rng.uniform(-0.3, 0.3, (9, 1, 3)) * np.ones((1, len(mesh.positions), 1))
-    DirectionalColour(mesh.positions, 0.1 * mesh.positions, slopes).save(tmp_path / DIRECTIONAL)
+    detail = rng.uniform(-0.1, 0.1, (4, 4, 3))
+    DirectionalColour(mesh.positions, 0.1 * mesh.positions, slopes, detail).save(tmp_path / DIRECTIONAL)
     save_mesh(tmp_path / "result.glb", mesh)
     save_mesh(tmp_path / "confidence.glb", Mesh(mesh.positions, mesh.faces, colors=mesh.positions * 0 + 0.5))
     save_mesh(tmp_path / "other.glb", mesh.moved(mesh.positions * [1, 1.1, 1]))

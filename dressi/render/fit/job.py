@@ -39,6 +39,8 @@ from .phases.shape import ShapeRound
 from .phases.texture import OF_PHOTOGRAPHS, PARTS, SMOOTHNESS, VIEWS, TextureRound
 from .start.choice import MANY_VIEWS, fits, start_anew, start_mesh
 
+MOST_DETAIL = 1024
+"""Texels along each side of slopes by direction; half as many as those of a smaller texture."""
 AT_ONCE = 16
 """Views of a step of the shape, where all of them would have smaller pictures."""
 
@@ -192,7 +194,7 @@ class FitJob:
             factors=self.factors,
             loss=options.loss,
             parts=1.0 if exact else PARTS,
-            directional=self.directional,
+            directional=max(min(options.texels // 2, MOST_DETAIL), 1) if self.directional else 0,
         )
         work.until = until
         return work
@@ -338,10 +340,10 @@ class FitJob:
 
     def _directional(self, found: Found, mesh: Mesh) -> DirectionalColour | None:
         """Of a mesh in the world, whose directions turn with learned cameras."""
-        if "directional" not in found.values:
+        if "slopes" not in found.values:
             return None
-        mean, *slopes = found.values["directional"]
-        colour = DirectionalColour(mesh.positions, mean, np.stack(slopes))
+        mean, *slopes = found.values["slopes"]
+        colour = DirectionalColour(mesh.positions, mean, np.stack(slopes), found.values["detail"])
         if found.cameras is None:
             return colour
         return colour.turned(mesh.positions, in_world(self.dataset, found.cameras)[1].rotation)

@@ -30,6 +30,7 @@ from ..formats import save_glb, save_scene
 from ..io import Photos, save_gif, save_png
 from ..io.calibration import NAME, encode_cameras
 from ..io.files import finite
+from ..io.images import resize
 from ..io.lens import Lens
 from ..mesh import Mesh
 from ..mesh.checks import check_surface
@@ -137,8 +138,11 @@ def write_results(
     if not dataset.exact:
         _, drawn = draw(mesh, views.cameras, make_engine, light=result.light, shader=shader)
         sure = confidence(mesh, views, exposed(drawn, result.exposures, result.gains), make_engine)
-        still, usual = (None, None) if own is None else own.settled(mesh, views.cameras.centers, sure.weights)
-        even = seamless(mesh, sure.sure, make_engine, usual)
+        still, more = None, None
+        if own is not None:
+            still, usual, moved = own.settled(mesh, views.cameras.centers, sure.weights)
+            more = usual, moved, own.detail
+        even = seamless(mesh, sure.sure, make_engine, more)
         mesh, own = even, own if even is mesh else still
         shader = None if own is None else own.shader(mesh)
     masks, colors = draw(mesh, cameras, make_engine, views.samples, result.light, shader)
@@ -456,15 +460,23 @@ def confidence_sheet(mesh: Mesh, found: Confidence, up: np.ndarray, make_engine:
     return np.concatenate([np.concatenate(list(row), axis=1) for row in rows])
 
 
-def seamless(mesh: Mesh, sure: np.ndarray, make_engine: MakeEngine, more: np.ndarray | None = None) -> Mesh:
-    """The mesh with its texture ``levelled``, by the confidence (V,) of its vertices, after ``more`` light (V, 3) was
-    added to it; as it is without a texture, or where UVs repeat or overlap."""
+def seamless(
+    mesh: Mesh,
+    sure: np.ndarray,
+    make_engine: MakeEngine,
+    more: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
+) -> Mesh:
+    """The mesh with its texture ``levelled``, by the confidence (V,) of its vertices, after ``more`` was added to it: light
+    (V, 3), and directions (V, 3) times a ``DirectionalColour.detail``; as it is without a texture, or where UVs
+    repeat or overlap."""
     if mesh.texture is None:
         return mesh
     engine = make_engine()
     try:
         charts = Charts(mesh, (mesh.texture.shape[1], mesh.texture.shape[0]))
-        rows = {"sure": np.repeat(sure[:, None], 3, axis=1), **({} if more is None else {"more": more})}
+        rows = {"sure": np.repeat(sure[:, None], 3, axis=1)}
+        if more is not None:
+            rows |= {"light": more[0], "moved": more[1]}
         found = charts.evaluated(
             engine, {name: charts.spread(name, v[mesh.faces]) for name, v in rows.items()}
         )
@@ -475,7 +487,9 @@ def seamless(mesh: Mesh, sure: np.ndarray, make_engine: MakeEngine, more: np.nda
     texels = np.where(found["inside"], found["sure"][..., 0], np.nan)
     texture = mesh.texture
     if more is not None:
-        texture = np.clip(texture + dilated(found["more"], found["inside"]), 0, 1)
+        detail = resize(more[2].astype(np.float32), texture.shape[1::-1])
+        light = found["light"] + (detail * found["moved"]).sum(-1, keepdims=True)
+        texture = np.clip(texture + dilated(light, found["inside"]), 0, 1)
     codes = levelled(linear_to_srgb(texture), mesh, texels)
     return replace(mesh, texture=srgb_to_linear(np.clip(codes, 0, 1)))
 

@@ -448,28 +448,33 @@ def test_exposures_are_found(make_engine):
 
 
 def test_colours_by_direction_are_found(make_engine):
-    """Of a surface whose light falls from one side of each point to the other, with half of that on the next
-    views, which nothing was learned from."""
+    """Of a surface whose light falls from one side of each point to the other, differently from texel to texel, with
+    half of that on the next views, which nothing was learned from."""
     target = pear(16, 12, 32)
     scene = mesh_dataset(target, 8, SIZE, make_engine, 1)
     unit_mesh, cameras = scene.to_unit(target), scene.train.cameras
     slopes = np.zeros((9, len(target.positions), 3))
     slopes[[1, 3, 4]] = [[[0.3, 0.1, -0.1]], [[0.0, 0.2, 0.1]], [[0.1, 0.1, 0.1]]]
     mean, _ = mean_directions(unit_mesh, (cameras.centers - scene.center) / scene.radius)
-    true, others = DirectionalColour(target.positions, mean, slopes), scene.held_out.cameras
+    detail = np.random.default_rng(0).uniform(-0.5, 0.5, (8, 8, 3))
+    true, others = DirectionalColour(target.positions, mean, slopes, detail), scene.held_out.cameras
     colors, wanted = (
         draw(target, some, make_engine, shader=true.shader(target))[1] for some in (cameras, others)
     )
     error = []
     for directional in (False, True):
-        how = {"steps": 120, "texture_size": 32, "batch": 4, "directional": directional}
+        how = {"steps": 240, "texture_size": 32, "batch": 4, "directional": 16 * directional}
         found = textured(scene, target, colors, make_engine, **how)
         shader = None
         if directional:
-            mean, *slopes = found.values["directional"]
-            shader = DirectionalColour(target.positions, mean, np.stack(slopes)).shader(target)
+            mean, *slopes = found.values["slopes"]
+            own = DirectionalColour(target.positions, mean, np.stack(slopes), found.values["detail"])
+            shader = own.shader(target)
         shown = draw(replace(target, texture=found.mesh.texture), others, make_engine, shader=shader)[1]
         error.append(np.square(shown - wanted).mean())
+    coarse = replace(own, detail=0 * own.detail).shader(target)
+    shown = draw(replace(target, texture=found.mesh.texture), others, make_engine, shader=coarse)[1]
+    assert error[1] < 0.8 * np.square(shown - wanted).mean(), "texels have slopes of their own"
     alone = draw(replace(target, texture=found.mesh.texture), others, make_engine)[1]
     assert error[1] < 0.5 * error[0] and np.square(alone - wanted).mean() < 1.2 * error[0]
 
@@ -540,24 +545,28 @@ def test_masks_that_contradict_each_other_are_named():
 def test_colours_by_direction_turn_with_the_mesh(tmp_path):
     rng = np.random.default_rng(0)
     mean, to_eye = rng.standard_normal((2, 5, 3))
-    given = DirectionalColour(rng.standard_normal((5, 3)), mean, rng.standard_normal((9, 5, 3)))
+    slopes, detail = rng.standard_normal((9, 5, 3)), rng.standard_normal((1, 1, 3))
+    given = DirectionalColour(rng.standard_normal((5, 3)), mean, slopes, detail)
     turn = exp_se3([0.4, -0.7, 0.2], [0.0, 0.0, 0.0])[:3, :3]
-    given.turned(given.positions @ turn.T, turn).save(tmp_path / "turned.npz")
-    turned = DirectionalColour.load(tmp_path / "turned.npz")
+    turned = given.turned(given.positions @ turn.T, turn)
+    turned.save(tmp_path / "turned.npz")
+    loaded = DirectionalColour.load(tmp_path / "turned.npz")
+    for name, part in vars(turned).items():
+        assert_allclose(getattr(loaded, name), part, rtol=1e-3 if name == "detail" else 1e-6)
 
     def light(colour: DirectionalColour, directions: np.ndarray) -> np.ndarray:
-        return sum(
-            band * slope.T
-            for band, slope in zip(bands(*(directions - colour.mean).T), colour.slopes, strict=True)
-        )
+        away = directions - colour.mean
+        coarse = sum(band * slope.T for band, slope in zip(bands(*away.T), colour.slopes, strict=True))
+        return coarse + away @ colour.detail[0, 0]
 
-    assert_allclose(light(turned, to_eye @ turn.T), light(given, to_eye), atol=1e-4)
+    assert_allclose(light(turned, to_eye @ turn.T), light(given, to_eye), atol=1e-10)
     with pytest.raises(InputError, match="holds no colours by direction"):
         DirectionalColour.load(tmp_path / "none.npz")
     eyes, weights = 3 * rng.standard_normal((4, 3)), rng.uniform(size=(4, 5)) * [1, 1, 1, 1, 0]
     mesh = Mesh(given.positions, np.array([[0, 1, 2], [2, 3, 4]]))
-    still, usual = given.settled(mesh, eyes, weights)
-    assert_allclose(light(still, to_eye) + usual.T, light(given, to_eye), atol=1e-12)
+    still, usual, moved = given.settled(mesh, eyes, weights)
+    usual_light = usual.T + moved @ detail[0, 0]
+    assert_allclose(light(still, to_eye) + usual_light, light(given, to_eye), atol=1e-12)
     seen = [light(still, unit(eye - mesh.positions)) for eye in eyes]
     assert_allclose((weights[:, None] * seen).sum(0), 0, atol=1e-12)
     assert not usual[4].any() and usual[:4].all()

@@ -4,7 +4,7 @@ rims."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from ...mesh import Mesh
 from ...mesh.rows import unit
 from ...scene.scene import Scene
 from ...surface.screen import Surface
+from ...surface.texturing import texture_colour
 
 DIRECTIONAL = "directional.npz"
 """The file of a ``DirectionalColour`` beside the result of a fit."""
@@ -33,15 +34,18 @@ SAME = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class DirectionalColour:
-    """Linear light that points add to their texture towards an eye: ``bands(direction - mean) . slopes``.
+    """Linear light that points add to their texture towards an eye: ``bands(direction - mean) . slopes``, and grey
+    light, ``(direction - mean) . detail``.
 
-    These are the harmonics up to degree two of each vertex (Ramamoorthi and Hanrahan 2001, equation 3), about
-    the mean direction of its pictures. In the mean over these they add nothing: the texture by itself is what
-    is seen on average. Interpolated over faces; sums below 0 are black. Far from all pictures of a vertex
-    (``reach``) they fade out.
+    The first are the harmonics up to degree two of each vertex (Ramamoorthi and Hanrahan 2001, equation 3), about
+    the mean direction of its pictures, interpolated over faces. The second is that of degree one of each texel:
+    parts that are smaller than faces shine, and hide each other, in their own ways, and lamps are white. In the
+    mean over the pictures both add nothing: the texture by itself is what is seen on average. Sums below 0 are
+    black. Far from all pictures of a vertex (``reach``) they fade out.
 
     positions: (V, 3) of the vertices.  mean: (V, 3), the mean of the unit directions to the eyes that see
-    them.  slopes: (9, V, 3), the factor of each of the ``bands``, linear light.
+    them.  slopes: (9, V, 3), the factor of each of the ``bands``, linear light.  detail: (H, W, 3), by texture
+    coordinates, the factor of each component of a direction; meshes without such coordinates have none.
 
     >>> ball = primitives.icosphere(1)
     >>> none = DirectionalColour(ball.positions, ball.positions, np.zeros((9, 42, 3)))
@@ -51,6 +55,7 @@ class DirectionalColour:
     positions: np.ndarray
     mean: np.ndarray
     slopes: np.ndarray
+    detail: np.ndarray = field(default_factory=lambda: np.zeros((1, 1, 3)))
 
     def shader(self, mesh: Mesh, share: Variable | None = None) -> Shader:
         """For ``render`` of a mesh of that surface: each vertex has the slopes of the nearest one here.
@@ -61,9 +66,12 @@ class DirectionalColour:
         mean = list_leaf("mean direction", VEC3, self.mean[near])
         slopes = [list_leaf(f"slope {k}", VEC3, part[near]) for k, part in enumerate(self.slopes)]
         reach = list_leaf("reach", FLOAT, self.reach[near])
+        detail = Variable(VEC3, self.detail.shape[1::-1], name="detail", data=self.detail[None])
+        fine = self.detail.any()
 
         def shade(point: SurfacePoint) -> Variable:
-            more = added(point.surface, point.to_eye, mean, slopes, reach)
+            texels = (detail, point.uv) if fine else None
+            more = added(point.surface, point.to_eye, mean, slopes, texels, reach)
             return F.maximum(point.albedo + (more if share is None else more * share), 0.0)
 
         return shade
@@ -76,18 +84,22 @@ class DirectionalColour:
 
     def settled(
         self, mesh: Mesh, eyes: np.ndarray, weights: np.ndarray
-    ) -> tuple[DirectionalColour, np.ndarray]:
-        """For a mesh of that surface, without what they add in the mean over the eyes (N, 3) that see its vertices, by
-        weights (N, V); and that mean, (V, 3), which belongs into its texture. Where no eye sees one nothing changes.
+    ) -> tuple[DirectionalColour, np.ndarray, np.ndarray]:
+        """For a mesh of that surface, about the mean direction to the eyes (N, 3) that see its vertices, by weights
+        (N, V), without what it adds in the mean over them. That mean belongs into its texture: (V, 3), and
+        ``detail`` times how far the mean directions have moved, (V, 3). Where no eye sees one nothing changes.
         """
         near = KDTree(self.positions).query(mesh.positions)[1]
-        mean, slopes = self.mean[near], self.slopes[:, near].copy()
-        away = np.moveaxis(np.stack([unit(eye - mesh.positions) for eye in eyes]) - mean, -1, 0)
+        towards = np.stack([unit(eye - mesh.positions) for eye in eyes])
         total = np.maximum(weights.sum(0), 1e-12)
-        shares = [(weights * band).sum(0) / total for band in bands(*away)]
+        share = weights / total
+        moved = np.einsum("nv,nvc->vc", share, towards - self.mean[near])
+        mean = self.mean[near] + moved
+        slopes = moved_bands(self.slopes[:, near], moved)
+        shares = [(share * band).sum(0) for band in bands(*np.moveaxis(towards - mean, -1, 0))]
         usual = np.einsum("kv,kvc->vc", np.stack(shares), slopes)
         slopes[0] -= usual
-        return DirectionalColour(mesh.positions, mean, slopes), usual
+        return DirectionalColour(mesh.positions, mean, slopes, self.detail), usual, moved
 
     def turned(self, positions: np.ndarray, rotation: np.ndarray) -> DirectionalColour:
         """After a motion that brings the vertices to ``positions`` and turns directions by a (3, 3)."""
@@ -96,19 +108,21 @@ class DirectionalColour:
         those, these = (np.stack(bands(*directions)[1:], 1) for directions in (rotation @ some, some))
         mixed = np.linalg.lstsq(those, these, rcond=None)[0]
         slopes = np.concatenate([self.slopes[:1], np.einsum("jk,kvc->jvc", mixed, self.slopes[1:])])
-        return replace(self, positions=positions, mean=self.mean @ rotation.T, slopes=slopes)
+        detail = self.detail @ rotation.T
+        return DirectionalColour(positions, self.mean @ rotation.T, slopes, detail)
 
     def save(self, path: Path) -> None:
-        """A ``.npz`` file of the three arrays, in single precision."""
-        np.savez_compressed(path, **{name: part.astype(np.float32) for name, part in vars(self).items()})
+        """A ``.npz`` file of the arrays: places and directions in single precision, factors in half."""
+        single = {name: part.astype(np.float32) for name, part in vars(self).items()}
+        np.savez_compressed(path, **{**single, "detail": self.detail.astype(np.float16)})
 
     @classmethod
     def load(cls, path: Path) -> DirectionalColour:
         """From a file of ``save``. Raises InputError."""
         try:
             with np.load(path) as file:
-                return cls(*(file[name].astype(np.float64) for name in ("positions", "mean", "slopes")))
-        except (OSError, KeyError, ValueError) as error:
+                return cls(**{name: part.astype(np.float64) for name, part in file.items()})
+        except (OSError, TypeError, ValueError) as error:
             raise InputError(
                 f"'{path}' holds no colours by direction ({error}); give the file that a fit wrote"
             ) from None
@@ -128,17 +142,25 @@ class DirectionalColour:
 
 
 def added(
-    surface: Surface, to_eye: Variable, mean: Variable, slopes: Sequence[Variable], reach: Variable | None = None
-) -> Variable:  # fmt: skip
+    surface: Surface,
+    to_eye: Variable,
+    mean: Variable,
+    slopes: Sequence[Variable],
+    texels: tuple[Variable, Variable] | None = None,
+    reach: Variable | None = None,
+) -> Variable:
     """VEC3: what ``DirectionalColour`` adds at each pixel of a surface. to_eye: VEC3, unit; mean, slopes:
-    VEC3 lists; reach: FLOAT list, as ``DirectionalColour.reach``; None: nothing fades. Differentiable in all of
-    them and the positions."""
+    VEC3 lists; texels: the detail, a VEC3 image, and where it is read, VEC2; reach: FLOAT list, as
+    ``DirectionalColour.reach``; None: nothing fades. Differentiable in all of them and the positions."""
     away = to_eye - surface.interpolate(mean)
     if reach is not None:
         near = F.minimum(1.0, surface.interpolate(reach) / F.maximum(F.length(away), 1e-6))
         away = away * near
     shares = bands(*(F.component(away, k) for k in range(3)))
     terms = [surface.interpolate(slope) * share for slope, share in zip(slopes, shares, strict=True)]
+    if texels is not None:
+        detail, uv = texels
+        terms.append(F.vec3(F.dot(texture_colour(detail, uv, surface.face), away)))
     # Farther away polynomials grow without end: the texture, the mean of the pictures, is the better guess.
     return total(terms) if reach is None else total(terms) * F.square(F.square(near))
 
@@ -150,6 +172,23 @@ def bands(x: Any, y: Any, z: Any) -> tuple[Any, ...]:
     (1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, -1.0)
     """
     return 1.0, x, y, z, x * y, y * z, z * x, x * x - y * y, 2 * z * z - x * x - y * y
+
+
+def moved_bands(slopes: np.ndarray, moved: np.ndarray) -> np.ndarray:
+    """(9, V, 3) factors of the ``bands`` of vectors less ``moved`` (V, 3), from those (9, V, 3) of the vectors: the same
+    polynomials about another middle.
+
+    >>> slopes = np.eye(9)[:, :, None].repeat(3, 2)
+    >>> float(np.einsum("k,kvc->vc", bands(0.0, 0.0, 0.0), moved_bands(slopes, np.full((9, 3), 0.5))).sum())
+    9.75
+    """
+    a, b, c = moved.T[..., None]
+    _, x, y, z, xy, yz, zx, square, polar = slopes
+    still = np.einsum("kv,kvc->vc", np.stack(np.broadcast_arrays(*bands(*moved.T))), slopes)
+    x = x + b * xy + c * zx + 2 * a * (square - polar)
+    y = y + a * xy + c * yz - 2 * b * (square + polar)
+    z = z + b * yz + a * zx + 4 * c * polar
+    return np.concatenate([np.stack([still, x, y, z]), slopes[4:]])
 
 
 def mean_directions(mesh: Mesh, eyes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

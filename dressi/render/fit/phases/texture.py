@@ -71,6 +71,12 @@ pictures that were held out; slower ones leave it colours that cost overlap."""
 EVEN, SMALL = 0.2, 6e-4
 """Weights of the squared Laplacian of slopes and of their squares, in the mean over the vertices. Pictures show
 most points from few directions, and each exposure is a constant of all slopes."""
+DETAIL_PACE = (0.005, 0.00025)
+"""Learning rate of the slopes of texels at the first and last step, from nothing over the first half of them: what
+they take up before the shape is found costs .0005 of overlap. Twice as much, from the first step on, costs half a
+decibel; slopes of each channel gain .1 dB and cost a third of the time of a step."""
+DETAIL = 1.5e-7
+"""Weight of the squares of these slopes, and of those of differences between neighbours, summed over the texels."""
 LIKENESS = 1e-4
 """Weight of the mean squared logarithm of the exposures, which fixes the scale between texture and
 exposures."""
@@ -93,8 +99,8 @@ class TextureRound(Round):
     outlines, but change neither texture nor exposures; None where masks are exact.  known: (N, H, W), valid
     pixels of the masks. rest: (V, 3), the shape whose details the Laplacian preserves; without it the
     Laplacian smooths.  factors: what a person may change meanwhile.  parts: of the area of a pixel, over one
-    of which the texture is filtered.  directional: whether colours change with the direction of the view
-    (``DirectionalColour``).
+    of which the texture is filtered.  directional: whether colours change with the direction of the view: the texels
+    along each side of ``DirectionalColour.detail``, 0 for none.
     """
 
     name = "texture"
@@ -120,7 +126,7 @@ class TextureRound(Round):
         fringe: float | None = None,
         known: np.ndarray | None = None,
         parts: float = 1.0,
-        directional: bool = False,
+        directional: int = 0,
     ):
         height, width = masks.shape[1:]
         size, views = (width, height), len(masks)
@@ -150,8 +156,8 @@ class TextureRound(Round):
         neighbours, self.slopes = adjacency(mesh.faces, len(mesh.positions)), None
         if directional:
             eyes = eye_of(projections)
-            self.slopes = Slopes(mesh, neighbours, eyes, steps)
-            color = color + self.slopes.added(surface, self.position, pick(eyes))
+            self.slopes = Slopes(mesh, neighbours, eyes, directional, steps)
+            color = color + self.slopes.added(surface, self.position, pick(eyes), uv)
         scale = masks.size / max(float(masks.sum()), 1.0)
         weight, sure, told = None if shape else mask * drawn.hard, None, None
         if shape and fringe is not None:
@@ -206,7 +212,7 @@ class TextureRound(Round):
         color = texture_colour(decoded(self.pyramid.texture), uv, face, level=level)
         if self.slopes is not None:
             surface = Surface(faces, face, barycentric(clip, corners(face, faces), size))
-            color = F.maximum(color + self.slopes.added(surface, self.position, eye_of(matrices)), 0.0)
+            color = F.maximum(color + self.slopes.added(surface, self.position, eye_of(matrices), uv), 0.0)
         return encoded(color)
 
     @staticmethod
@@ -222,7 +228,7 @@ class TextureRound(Round):
         state = engine.state()
         values = {"gains": self.gains(state)} if "exposure" in state else {}
         if self.slopes is not None:
-            values["directional"] = self.slopes.found(state)
+            values |= self.slopes.found(state)
         return Found(self.result(state, engine.recv("texture")), values=values)
 
     def result(self, state: dict[str, np.ndarray], texture: np.ndarray) -> Mesh:
@@ -241,7 +247,7 @@ class Slopes:
     eyes: VEC3 1x1, N tiles: the places of the cameras, in units of the mesh.
     """
 
-    def __init__(self, mesh: Mesh, neighbours: Adjacency, eyes: Variable, steps: int):
+    def __init__(self, mesh: Mesh, neighbours: Adjacency, eyes: Variable, texels: int, steps: int):
         self.towards, self.usual = mean_directions(mesh, evaluate([eyes])[0].reshape(-1, 3))
         self._mean = list_leaf("mean direction", VEC3, self.towards)
         self.leaves = [list_leaf(f"slope {k}", VEC3, np.zeros((len(self.towards), 3))) for k in range(1, 9)]
@@ -252,19 +258,24 @@ class Slopes:
             laplacian_loss(leaf, neighbours) * EVEN + F.mean(F.dot(leaf, leaf)) * SMALL
             for leaf in self.leaves
         ]
-        self.term = Term(total(parts), optimizers=dict.fromkeys(self.leaves, pace))
+        flat = np.zeros((1, texels, texels, 3))
+        self.detail = Variable(VEC3, (texels, texels), name="detail", data=flat)
+        fine = optim.adam(optim.warm_up(optim.cosine(*DETAIL_PACE, steps), steps // 2), BETAS)
+        parts.append((F.sum(F.dot(self.detail, self.detail)) + roughness(self.detail)) * DETAIL)
+        self.term = Term(total(parts), optimizers={**dict.fromkeys(self.leaves, pace), self.detail: fine})
 
-    def added(self, surface: Surface, position: Variable, eyes: Variable) -> Variable:
+    def added(self, surface: Surface, position: Variable, eyes: Variable, uv: Variable) -> Variable:
         """VEC3: what is added at each pixel of a surface. position: VEC3 list; eyes: VEC3 1x1, one a view."""
         to_eye = F.stop_gradient(F.normalize(eyes - surface.interpolate(position)))
         surface = replace(surface, weights=F.stop_gradient(surface.weights))
-        return added(surface, to_eye, self._mean, [self._still, *self.leaves])
+        return added(surface, to_eye, self._mean, [self._still, *self.leaves], (self.detail, uv))
 
-    def found(self, state: dict[str, np.ndarray]) -> np.ndarray:
-        """(10, V, 3): mean and slopes of a state of the engine."""
+    def found(self, state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Of a state of the engine, mean and slopes, (10, V, 3), and the detail, (H, W, 3)."""
         count = len(self.towards)
         slopes = [list_values(state[f"slope {k}"], count)[0] for k in range(1, 9)]
-        return np.stack([self.towards, -np.einsum("kv,kvc->vc", self.usual[1:], slopes), *slopes])
+        slopes = np.stack([self.towards, -np.einsum("kv,kvc->vc", self.usual[1:], slopes), *slopes])
+        return {"slopes": slopes, "detail": state["detail"][0]}
 
 
 def stiffness(position: Variable, neighbours: Adjacency) -> float:
