@@ -259,7 +259,14 @@ def _posed(
     known = [np.ones(one.masks.shape, bool) if one.known is None else one.known for one in (views, other)]
     count = len(views.cameras)
     found = posed(
-        dataset.to_unit(mesh), cameras, masks, colors, np.concatenate(known), make_engine, still=count, near=near
+        dataset.to_unit(mesh),
+        cameras,
+        masks,
+        colors,
+        np.concatenate(known),
+        make_engine,
+        still=count,
+        near=near,
     )
     return replace(other, cameras=world_cameras(found, *place)[count:])
 
