@@ -140,7 +140,9 @@ def mirror(
     (low, high), (_, radius) = mesh.bounds(), mesh.bounding_sphere()
     scale, thick = float(max((high - low).max(), 1e-30)), THICK * radius
     marked = Mesh(mesh.positions, mesh.faces, colors=(mesh.positions - low) / scale, color_faces=mesh.faces)
-    points = draw(marked, views.cameras, make_engine)[1] * scale + low
+    points = draw(marked, views.cameras, make_engine)[1]
+    points *= scale
+    points += low
     error = _squares(drawn, views.colors)
     plane = _plane(points[deep], error[deep], thick)
     if plane is None:
@@ -176,7 +178,8 @@ def mirror(
 
 def _squares(drawn: np.ndarray, colors: np.ndarray) -> np.ndarray:
     """(N, H, W) squared differences of sRGB codes."""
-    return ((linear_to_srgb(drawn) - linear_to_srgb(colors)) ** 2).mean(-1)
+    codes = ((linear_to_srgb(one), linear_to_srgb(other)) for one, other in zip(drawn, colors, strict=True))
+    return np.stack([((one - other) ** 2).mean(-1) for one, other in codes])
 
 
 def _plane(points: np.ndarray, errors: np.ndarray, thick: float) -> tuple[np.ndarray, np.ndarray] | None:

@@ -26,6 +26,7 @@ from ..core.engine import MakeEngine
 from ..drawing import draw as drawing
 from ..drawing.draw import draw, render_turntable
 from ..drawing.occlusion import Charts
+from ..drawing.point import Shader
 from ..formats import save_glb, save_scene
 from ..io import Photos, save_gif, save_png
 from ..io.calibration import NAME, encode_cameras
@@ -136,8 +137,7 @@ def write_results(
     mesh, own, sure = result.mesh, result.directional, None
     shader = None if own is None else own.shader(mesh)
     if not dataset.exact:
-        _, drawn = draw(mesh, views.cameras, make_engine, light=result.light, shader=shader)
-        sure = confidence(mesh, views, exposed(drawn, result.exposures, result.gains), make_engine)
+        sure = _sure(mesh, views, result, shader, make_engine)
         still, more = None, None
         if own is not None:
             still, usual, moved = own.settled(mesh, views.cameras.centers, sure.weights)
@@ -419,6 +419,14 @@ class Confidence(NamedTuple):
         return self.weights.sum(0)
 
 
+def _sure(
+    mesh: Mesh, views: Observations, result: FitResult, shader: Shader | None, make_engine: MakeEngine
+) -> Confidence:
+    """The ``confidence`` of a result by its pictures, which are many where they are large: none is kept."""
+    _, drawn = draw(mesh, views.cameras, make_engine, light=result.light, shader=shader)
+    return confidence(mesh, views, exposed(drawn, result.exposures, result.gains), make_engine)
+
+
 def confidence(mesh: Mesh, views: Observations, drawn: np.ndarray, make_engine: MakeEngine) -> Confidence:
     """How far pictures speak for a mesh in the world that was ``drawn`` (N, H, W, 3), linear, in each of them.
 
@@ -562,7 +570,10 @@ def exposed(colors: np.ndarray, exposures: np.ndarray | None, gains: np.ndarray 
         colors = colors * exposures[:, None, None, None]
     if gains is None:
         return colors
-    return srgb_to_linear(np.clip(linear_to_srgb(colors) * gains[:, None, None], 0, 1))
+    shown = np.empty_like(colors)
+    for k, gain in enumerate(np.broadcast_to(gains, (len(colors), 3))):
+        shown[k] = srgb_to_linear(np.clip(linear_to_srgb(colors[k]) * gain, 0, 1))
+    return shown
 
 
 @dataclass(frozen=True, eq=False)

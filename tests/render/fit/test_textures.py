@@ -14,6 +14,7 @@ from dressi.render import Camera, Cameras, Light, Mesh, linear_to_srgb, psnr, ri
 from dressi.render.core.lists import list_leaf
 from dressi.render.drawing.occlusion import Charts
 from dressi.render.fit import Observations, draw, photo_dataset
+from dressi.render.fit.data import learned
 from dressi.render.fit.data.learned import signed_distances
 from dressi.render.fit.data.textures import (
     Pyramid,
@@ -267,6 +268,35 @@ def test_colours_of_narrow_fringes_count_up_to_the_rim():
     assert_array_equal(colours[0], masks)
     assert_array_equal(colours[2], colours[3])
     assert colours[0].sum() > colours[1].sum() > colours[2].sum() > 0
+
+
+@pytest.mark.release
+def test_pictures_of_the_next_steps_alone_are_as_good_as_all(device, monkeypatch):
+    ball = with_charts(octasphere(2, 0.7), 32)
+    cameras = ring(np.zeros(3), 1.0, 13, CHART_SIZE)
+    masks, colors = draw(
+        replace(ball, texture=np.random.default_rng(0).random((32, 32, 3))), cameras, lambda: DressiAD(device)
+    )
+    found = []
+    for most in (learned.MOST, 0):
+        monkeypatch.setattr(learned, "MOST", most)
+        work = TextureRound(
+            ball, cameras.matrices, masks, colors, steps=22, texture_size=32, gradient="exact", seed=0, shape=True, batch=1,
+            fringe=0.5,
+        )  # fmt: skip
+        assert work.pictures.streamed == (most == 0)
+        engine = DressiAD(device)
+        try:
+            start(engine, work)
+            for step, count in ((0, 1), (1, 9), (10, 10), (20, 2)):
+                work.before(engine, step)
+                engine.step(count)
+                found.append((engine.losses(), *vars(work.look(engine)).values()))
+        finally:
+            engine.close()
+    for all_there, streamed in zip(found[:4], found[4:], strict=True):
+        for one, other in zip(all_there, streamed, strict=True):
+            assert_allclose(other, one, atol=1e-6)
 
 
 def test_smooth_shapes_are_stiffer_than_rough_ones():

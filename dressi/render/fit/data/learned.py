@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +11,9 @@ from scipy.ndimage import binary_erosion, distance_transform_edt, map_coordinate
 
 from ....ad import functional as F
 from ....ad.graph import Variable
-from ....ad.graph.types import INT
+from ....ad.graph.types import INT, VType
 from ....errors import InputError
+from ...core.engine import Engine
 from ...core.lists import list_leaf
 from ...forms.hard_soft_ras import SOFT_FORMS
 from ...forms.soft_target import outline_distances
@@ -88,6 +90,57 @@ class ViewBatches:
 
     def __call__(self, x: Variable) -> Variable:
         return F.take(x, self.index) if x.batch > 1 else x
+
+
+MOST = 20_000_000
+"""Pixels of all views beyond which the device holds the pictures of the next steps alone."""
+
+
+class Pictures:
+    """Images of ``count`` views at a size, of which each step takes those that ``pick`` picks.
+
+    make: the images (n, H, W, ...) by name, of views (n,).  types: theirs.  room: pictures that the device holds at once,
+    where all views have more than ``MOST`` pixels; then ``send`` has to be called before the steps that pick others.
+    """
+
+    def __init__(
+        self, make: Callable[[np.ndarray], dict[str, np.ndarray]], types: dict[str, VType], size: tuple[int, int], count: int,
+        pick: Callable[[Variable], Variable], room: int,
+    ):  # fmt: skip
+        self.make, self.pick, self.room = make, pick, room
+        self._there: set[int] = set()
+        self.streamed = isinstance(pick, ViewBatches) and room < count and count * size[0] * size[1] > MOST
+        if self.streamed and isinstance(pick, ViewBatches):
+            self.leaves = {name: Variable(vtype, size, room, name=name) for name, vtype in types.items()}
+            self._slots = list_leaf("slots of views", INT, np.zeros(count, np.int64))
+            slot = F.lookup(self._slots, pick.index)
+            self.picked = {name: F.take(leaf, slot) for name, leaf in self.leaves.items()}
+        else:
+            data = make(np.arange(count))
+            leaves = {name: Variable(v, size, count, name=name, data=data[name]) for name, v in types.items()}
+            self.picked = {name: pick(leaf) for name, leaf in leaves.items()}
+
+    def before(self, engine: Engine, step: int, steps: int) -> None:
+        """Send what so many steps from a step on pick."""
+        if self.streamed and isinstance(self.pick, ViewBatches):
+            order, size = self.pick.order, self.pick.size
+            self._send(engine, order[np.arange(step * size, (step + steps) * size) % len(order)])
+
+    def next(self, engine: Engine) -> None:
+        """Send what the next step picks."""
+        if self.streamed and isinstance(self.pick, ViewBatches):
+            self._send(engine, engine.evaluate(self.pick.index).reshape(-1))
+
+    def _send(self, engine: Engine, views: np.ndarray) -> None:
+        views = np.unique(views).astype(np.int64)
+        if self._there.issuperset(views.tolist()):
+            return
+        slots = np.zeros(self._slots.shape, np.int64)
+        slots.reshape(-1)[views] = np.arange(len(views))
+        engine.send(self._slots, slots)
+        for name, images in self.make(np.resize(views, self.room)).items():
+            engine.send(self.leaves[name], images)
+        self._there = set(views.tolist())
 
 
 # Masks as signed distances to their outline, at any size: what the target of a soft silhouette is computed

@@ -28,9 +28,9 @@ from ...surface.projection import eye_of, to_clip
 from ...surface.screen import DrawnMesh, Surface, barycentric, corners
 from ...surface.texturing import texture_colour
 from ..data.directional import added, mean_directions
-from ..data.learned import ViewBatches
+from ..data.learned import Pictures, ViewBatches
 from ..data.textures import LOSSES, Pyramid, charted, dilated, rim_weights
-from ..graphs.round import Comparison, Found, Round, Subject
+from ..graphs.round import CHUNK, Comparison, Found, Round, Subject
 from ..graphs.term import BETAS, UNCHANGED, Factors, Term
 from .remeshed import unfolded_from
 from .shape import smoothed
@@ -131,16 +131,26 @@ class TextureRound(Round):
         height, width = masks.shape[1:]
         size, views = (width, height), len(masks)
         self.size, self.moves = texture_size, shape
-        codes = linear_to_srgb(colors)
         inside = masks >= 0.5
-        mean = codes[inside].mean(0) if inside.any() else np.full(3, 0.5)
+        mean = linear_to_srgb(colors[inside]).mean(0) if inside.any() else np.full(3, 0.5)
         self.pyramid = Pyramid((texture_size, texture_size), mean)
         self.position = list_leaf("position", VEC3, mesh.positions)
         counter = optim.clock()
         batch = batch or (VIEWS if shape else views)
         pick = ViewBatches(views, batch, counter, seed) if batch < views else lambda x: x
-        target = pick(Variable(VEC3, size, views, name="target", data=codes))
-        mask = pick(Variable(FLOAT, size, views, name="mask", data=masks))
+        types = {"target": VEC3, "mask": FLOAT}
+        if shape and fringe is not None:
+            types |= {"inside": FLOAT, "sure": FLOAT}
+
+        def images(of: np.ndarray) -> dict[str, np.ndarray]:
+            made = {"target": linear_to_srgb(colors[of]), "mask": masks[of]}
+            if shape and fringe is not None:
+                rims = rim_weights(masks[of], None if known is None else known[of], fringe)
+                made |= zip(("inside", "sure"), rims, strict=True)
+            return made
+
+        self.pictures = Pictures(images, types, size, views, pick, CHUNK * batch)
+        target, mask = (self.pictures.picked[name] for name in ("target", "mask"))
         gain = Variable(VEC3, (1, 1), views, name="exposure", data=np.zeros((views, 1, 1, 3)))
         faces = list_leaf("faces", IVEC3, mesh.faces)
         projections = matrices_leaf(matrices)
@@ -161,9 +171,7 @@ class TextureRound(Round):
         scale = masks.size / max(float(masks.sum()), 1.0)
         weight, sure, told = None if shape else mask * drawn.hard, None, None
         if shape and fringe is not None:
-            inner, outer = rim_weights(masks, known, fringe)
-            told = pick(Variable(FLOAT, size, views, name="inside", data=inner))
-            sure = pick(Variable(FLOAT, size, views, name="sure", data=outer))
+            told, sure = (self.pictures.picked[name] for name in ("inside", "sure"))
             # Colours of rims may be those of the background, where masks are wider than the object. They are
             # no texture, but they move outlines: the black beyond an outline that has moved inwards is nearer
             # to a dark background than the surface is.
@@ -195,13 +203,15 @@ class TextureRound(Round):
         self.subject = Subject(self.position, faces, len(mesh.faces), self._codes)
 
     def before(self, engine: Engine, step: int) -> None:
-        """Undo the folds that the shape has got, where it is time for that."""
+        """Send the pictures of the next steps, and undo the folds that the shape has got, where it is time for that."""
+        self.pictures.before(engine, step, CHUNK - step % CHUNK)
         if self._unfolds and step > 0 and step % UNFOLD == 0:
             self.mesh = unfolded_from(self.moved(engine.state()), self.mesh)
             engine.send(self.position, list_image(self.mesh.positions))
 
     def look(self, engine: Engine) -> Comparison:
         """The training views of the next step as they are now."""
+        self.pictures.next(engine)
         return Comparison(*engine.evaluate(self._shown))
 
     def _codes(self, drawn: DrawnMesh, matrices: Variable) -> Variable:
