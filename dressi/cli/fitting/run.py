@@ -84,15 +84,14 @@ def run_fit(request: Request, bar: Bar | None = None, stop: Stop | None = None) 
                 source = replace(
                     source, images=source.images[:0].copy(), masks=source.masks[:0].copy(), known=None
                 )
-                if not _found(request, source):
-                    pass
-                elif not options.refine_poses and doubtful(dataset):
+                found = _found(request, source)
+                if found and not options.refine_poses and doubtful(dataset):
                     say(
                         "dressi: the masks contradict the cameras that were found: poses are learned with the shape,"
                         " as with --refine-poses"
                     )
                     options = replace(options, refine_poses=True)
-                elif options.adjust_poses is None:
+                elif found and options.adjust_poses is None:
                     options = replace(options, adjust_poses=True)
             else:
                 light = None if material is None else material.light

@@ -107,29 +107,35 @@ class Pictures:
         self, make: Callable[[np.ndarray], dict[str, np.ndarray]], types: dict[str, VType], size: tuple[int, int], count: int,
         pick: Callable[[Variable], Variable], room: int,
     ):  # fmt: skip
-        self.make, self.pick, self.room = make, pick, room
+        self.make, self.room = make, room
         self._there: set[int] = set()
-        self.streamed = isinstance(pick, ViewBatches) and room < count and count * size[0] * size[1] > MOST
-        if self.streamed and isinstance(pick, ViewBatches):
+        many = room < count and count * size[0] * size[1] > MOST
+        self._batches = pick if many and isinstance(pick, ViewBatches) else None
+        if self._batches is not None:
             self.leaves = {name: Variable(vtype, size, room, name=name) for name, vtype in types.items()}
             self._slots = list_leaf("slots of views", INT, np.zeros(count, np.int64))
-            slot = F.lookup(self._slots, pick.index)
+            slot = F.lookup(self._slots, self._batches.index)
             self.picked = {name: F.take(leaf, slot) for name, leaf in self.leaves.items()}
         else:
             data = make(np.arange(count))
             leaves = {name: Variable(v, size, count, name=name, data=data[name]) for name, v in types.items()}
             self.picked = {name: pick(leaf) for name, leaf in leaves.items()}
 
+    @property
+    def streamed(self) -> bool:
+        """Whether pictures are sent as steps need them."""
+        return self._batches is not None
+
     def before(self, engine: Engine, step: int, steps: int) -> None:
         """Send what so many steps from a step on pick."""
-        if self.streamed and isinstance(self.pick, ViewBatches):
-            order, size = self.pick.order, self.pick.size
+        if self._batches is not None:
+            order, size = self._batches.order, self._batches.size
             self._send(engine, order[np.arange(step * size, (step + steps) * size) % len(order)])
 
     def next(self, engine: Engine) -> None:
         """Send what the next step picks."""
-        if self.streamed and isinstance(self.pick, ViewBatches):
-            self._send(engine, engine.evaluate(self.pick.index).reshape(-1))
+        if self._batches is not None:
+            self._send(engine, engine.evaluate(self._batches.index).reshape(-1))
 
     def _send(self, engine: Engine, views: np.ndarray) -> None:
         views = np.unique(views).astype(np.int64)
