@@ -472,6 +472,24 @@ def test_vertices_where_fans_touch_stay():
         assert remesh(apart, faces=200).fixed == 0
 
 
+def test_balls_that_share_an_edge_get_one_each():
+    ball = primitives.icosphere(2)
+    a, b = ball.faces[0, :2]
+    corner, along = ball.positions[a], ball.positions[b] - ball.positions[a]
+    normal = np.cross(along, np.cross(along, corner))
+    normal /= np.linalg.norm(normal)
+    other = ball.positions - 2 * np.outer((ball.positions - corner) @ normal, normal)
+    faces = ball.faces[:, ::-1] + len(ball.positions)
+    for shared in (a, b):
+        faces = np.where(faces == shared + len(ball.positions), shared, faces)
+    pair = Mesh(np.concatenate([ball.positions, other]), np.concatenate([ball.faces, faces])).clean()
+    assert not pair.is_closed()
+    apart = decimate_closed(pair, 10_000)
+    assert apart.is_closed() and apart.component_count() == 2
+    assert apart.signed_volume() == pytest.approx(2 * ball.signed_volume())
+    assert decimate_closed(pair, 200).is_closed()
+
+
 def test_lengths_follow_curvature_and_detail():
     mesh = ellipsoid()
     lengths = target_lengths(mesh, 2000)

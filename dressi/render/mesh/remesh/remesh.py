@@ -15,7 +15,7 @@ import numpy as np
 
 from ....errors import InputError, warn
 from ..mesh import Mesh
-from ..rows import distinct
+from ..rows import distinct, unit
 from .operations import (
     collapse_short,
     fans,
@@ -228,8 +228,8 @@ def decimate(mesh: Mesh, faces: int) -> Mesh:
 
 def decimate_closed(mesh: Mesh, faces: int, *, handles: bool = True) -> Mesh:
     """The shape of a closed mesh with about that many faces, closed and with the same handles; more faces if
-    that needs them. UVs, normals and textures are dropped. Surfaces that touch in a vertex get one each, so
-    that the result is a manifold.
+    that needs them. UVs, normals and textures are dropped. Surfaces that touch in a vertex or an edge get one
+    each, so that the result is a manifold.
 
     handles: False lets thin handles collapse, which takes fewer attempts and faces.
 
@@ -241,12 +241,37 @@ def decimate_closed(mesh: Mesh, faces: int, *, handles: bool = True) -> Mesh:
         count = int(more * faces)
         if count >= len(mesh.faces):
             break
-        fewer = _simplified(mesh, count, haste)
+        fewer = _parted(_simplified(mesh, count, haste))
         # Attempts with low aggressiveness may stop early.
         same = not handles or fewer.euler_characteristic() == mesh.euler_characteristic()
         if same and fewer.is_closed() and len(fewer.faces) <= 1.5 * count:
             return _unpinched(fewer)
-    return _unpinched(mesh)
+    return _unpinched(_parted(mesh))
+
+
+def _parted(mesh: Mesh) -> Mesh:
+    """The shape with two edges, of two faces each, in place of an edge of four, to which a thin handle has collapsed: one gets
+    a vertex in its middle. Of both ways to pair the faces, that with the flatter sheets."""
+    points, faces = mesh.positions, mesh.faces
+    ends = np.sort(faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1) @ [len(points), 1]
+    edges, count = np.unique(ends, return_counts=True)
+    for a, b in np.stack(np.divmod(edges[count == 4], len(points)), axis=1):
+        there, back = (
+            np.argwhere((faces == begin) & (np.roll(faces, -1, axis=1) == end))
+            for begin, end in ((a, b), (b, a))
+        )
+        if len(there) != 2:
+            continue
+        middle, along = 0.5 * (points[a] + points[b]), unit(points[[b]] - points[a])
+        away = np.stack([points[faces[face, corner - 1]] for face, corner in (*there, *back)]) - middle
+        away = unit(away - (away @ along.T) * along)
+        other = back[int(away[0] @ away[2] + away[1] @ away[3] > away[0] @ away[3] + away[1] @ away[2])]
+        for face, corner in (there[0], other):
+            begin, end, tip = np.roll(faces[face], -corner)
+            faces = np.vstack([faces, [len(points), end, tip]])
+            faces[face] = begin, len(points), tip
+        points = np.vstack([points, middle])
+    return mesh.with_shape(points, faces)
 
 
 def _unpinched(mesh: Mesh) -> Mesh:
