@@ -2,17 +2,19 @@
 
     python apps/photographs/phone_video.py draw --mesh ../shared/data/meshes/BarramundiFish_512.glb --out out/video
     dressi fit --photos out/video --out out/fit
-    python apps/photographs/phone_video.py draw --mesh chair --out out/chair       # or plant: things of thin limbs
+    python apps/photographs/phone_video.py draw --mesh chair --out out/chair       # or plant, temple: see thin_things.py
     python apps/photographs/phone_video.py measure --video out/video --fit out/fit --json out/phone_video.json
 
 The scan stands on a table with boxes behind it, lit by a studio. A hand goes around it: the path shakes, the shutter rolls,
 a picture is the mean over its exposure time, the exposure and white balance of the phone wander, the lens distorts, and the
 sensor adds the noise of photons and of its reading; codes have eight bits. ``--shiny`` makes the scan of rough metal.
 
+``--rim`` leaves table and boxes out: all around the scan is black, and its masks are so many pixels too wide.
+
 ``draw`` writes frames, masks, ``cameras.json`` with the lens, and ``truth.glb``; and ``video.mp4`` where imageio has ffmpeg.
 ``measure`` compares surfaces where a frame shows the scan, in percent of the diagonal of its box, after the similarity that
-aligns the cameras of the fit, if it has its own; decibels are those of held-out frames. ``true_iou`` is that of the result in all
-frames, by the masks and cameras that were written with them.
+aligns the cameras of the fit, if it has its own; decibels are those of held-out frames. ``true_iou`` is that of the result and the
+scan in all frames, by the cameras that were written with them.
 """
 
 import argparse
@@ -22,7 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from scipy.ndimage import map_coordinates
+from scipy.ndimage import distance_transform_edt, map_coordinates
 from thin_things import THINGS, spots
 
 from dressi import DressiAD
@@ -137,7 +139,7 @@ def draw_video(options: argparse.Namespace) -> None:
     wide = [
         Camera.perspective(tall, grown, *pair, near=near, far=far) for pair in zip(eyes, targets, strict=True)
     ]
-    whole = Scene([node, *clutter(bounds, radius, rng)])
+    whole = Scene([node, *([] if options.rim else clutter(bounds, radius, rng))])
     _, shown = draw(whole, Cameras(wide), DressiAD, 4, light)
     # The camera of a frame is that of the middle of its middle row.
     middle = starts + 0.5 * (READOUT + OPEN)
@@ -168,6 +170,8 @@ def draw_video(options: argparse.Namespace) -> None:
         electrons = rng.poisson(np.clip(light_of, 0, 4) * FULL_WELL) + rng.normal(0, READ, light_of.shape)
         codes.append(np.round(255 * linear_to_srgb(np.clip(electrons / FULL_WELL, 0, 1))).astype(np.uint8))
         mask = map_coordinates(masks[k], at, order=1, mode="nearest") >= 0.5
+        if options.rim:
+            mask = distance_transform_edt(~mask) <= options.rim
         save_image(options.out / f"{camera.name}.png", srgb_to_linear(codes[-1] / 255))
         save_image(
             options.out / "mask" / f"{camera.name}.png", np.repeat(mask[..., None], 3, 2).astype(float)
@@ -241,11 +245,11 @@ def measure(options: argparse.Namespace) -> None:
     if own is not None:
         found = in_truth(found, options.video, own)
     surface = surface_percent(truth, found, cameras)
-    frames = load_photos(options.video)
-    drawn = render(found, frames.cameras, light=None, outputs=("mask",)).mask  # type: ignore[union-attr]
+    frames = load_photos(options.video).cameras
+    drawn, true = (render(mesh, frames, light=None, outputs=("mask",)).mask for mesh in (found, truth))  # type: ignore[union-attr]
     result = {
         "video": str(options.video.name), "aligned": own is not None, "frames": len(cameras), "surface_percent": surface,
-        "true_iou": iou(drawn, frames.masks), "heldout": report["metrics"]["heldout"], "seconds": report["time"]["total_s"],
+        "true_iou": iou(drawn, true >= 0.5), "heldout": report["metrics"]["heldout"], "seconds": report["time"]["total_s"],
     }  # fmt: skip
     print(
         f"surface: {surface['mean']:.3f} % of the diagonal in the mean, 90 % within {surface['p90']:.3f} %;"
@@ -260,7 +264,7 @@ def main() -> None:
     commands = parser.add_subparsers(required=True)
     first = commands.add_parser("draw", help="draw a scan as a phone films it")
     first.add_argument(
-        "--mesh", type=Path, required=True, help="a file, or a thing of thin limbs: chair, plant"
+        "--mesh", type=Path, required=True, help="a file, or a thing of thin_things.py: chair, plant, temple"
     )
     first.add_argument("--out", type=Path, required=True)
     first.add_argument("--frames", type=int, default=40, help="frames that are kept of the video")
@@ -268,6 +272,9 @@ def main() -> None:
     first.add_argument("--seconds", type=float, default=20.0, help="of one turn around the scan")
     first.add_argument("--light", type=float, default=1.0, help="factor of the studio")
     first.add_argument("--shiny", action="store_true", help="the scan is of rough metal")
+    first.add_argument(
+        "--rim", type=float, default=0.0, help="black surroundings, and masks so many pixels too wide"
+    )
     first.add_argument("--seed", type=int, default=0)
     first.set_defaults(call=draw_video)
     second = commands.add_parser("measure", help="compare a fit with the scan")

@@ -1,5 +1,7 @@
-"""Things of thin limbs for `phone_video.py`: a chair of spindles, and a plant in a pot. Both are about 2 high, y is up."""
+"""Things that are hard to find, for `phone_video.py`: a chair of spindles, a plant in a pot, and a temple with sharp corners.
+All are about 2 high, y is up."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -109,4 +111,37 @@ def plant(rng: np.random.Generator) -> Mesh:
     return joined(parts, "plant")
 
 
-THINGS = {"chair": chair, "plant": plant}
+def block(low: tuple[float, ...], high: tuple[float, ...], texture: np.ndarray, gable: float = 0.0) -> Mesh:
+    """A box, or a roof: its upper corners along x meet in a ridge, ``gable`` above."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        box = primitives.cube().unwrap(256)
+    middle, half = 0.5 * (np.array(low) + high), 0.5 * (np.array(high) - low)
+    positions = box.positions / np.abs(box.positions).max(0)
+    upper = positions[:, 1] > 0 if gable else np.zeros(len(positions), bool)
+    positions = positions * half + middle
+    positions[upper] = positions[upper] * (1, 1, 1e-3) + (0, gable, 0)
+    return replace(box.moved(positions), texture=texture)
+
+
+def temple(rng: np.random.Generator) -> Mesh:
+    """Columns on three steps, below a roof whose corners stand out."""
+    stone = [spots(colour, rng) for colour in ((0.75, 0.68, 0.55), (0.6, 0.55, 0.5), (0.7, 0.45, 0.35))]
+    parts = [
+        block((-1.1 + 0.1 * k, -0.8 + 0.1 * k, -0.75 + 0.1 * k), (1.1 - 0.1 * k, -0.69 + 0.1 * k, 0.75 - 0.1 * k), stone[k % 2])
+        for k in range(3)
+    ]  # fmt: skip
+    line = np.linspace(-0.5, 0.32, 12)
+    places = [(x, z) for x in np.linspace(-0.75, 0.75, 6) for z in (-0.42, 0.42)]
+    places += [(x, z) for x in (-0.75, 0.75) for z in (-0.14, 0.14)]
+    for x, z in places:
+        parts.append(
+            limb(np.stack([0 * line + x, line, 0 * line + z], 1), np.linspace(0.085, 0.07, 12), stone[0])
+        )
+    parts.append(block((-0.6, -0.5, -0.28), (0.6, 0.32, 0.28), stone[1]))
+    parts.append(block((-0.88, 0.3, -0.54), (0.88, 0.45, 0.54), stone[0]))
+    parts.append(block((-1.02, 0.44, -0.68), (1.02, 0.52, 0.68), stone[2], 0.4))
+    return joined(parts, "temple")
+
+
+THINGS = {"chair": chair, "plant": plant, "temple": temple}
