@@ -223,10 +223,11 @@ class MadeMasks:
             folder.mkdir(exist_ok=True)
         except OSError as error:
             raise InputError(f"cannot write the masks into '{folder}': {error.strerror}; remove it") from None
-        write_files(
-            {folder / f"{name}.png": encode_png(self._mask(name).astype(float)) for name in self._made}
-        )
-        shares = np.array([self._mask(name).mean() for name in self._made])
+        shares, texts = np.empty(len(self._made)), {}
+        for k, name in enumerate(self._made):
+            mask = self._mask(name)
+            shares[k], texts[folder / f"{name}.png"] = mask.mean(), encode_png(mask.astype(float))
+        write_files(texts)
         say(
             f"dressi: {len(shares)} masks by {self._how} are in '{folder}', look at them: they cover"
             f" {shares.min():.1%} to {shares.max():.1%} of the pictures"

@@ -8,12 +8,14 @@
    w falls with the difference of colours, p is the odds as a share, c how sure they are (a random walker).
 4. Cells of a grid count that nearly all other pictures that see them hold for object. They correct the odds of
    pixels whose rays meet such cells, or none; and from 2 again.
+5. Holes whose colours, told apart more finely, are the object's rather than the background's are filled: dark
+   parts before a dark background.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -106,7 +108,7 @@ def common_masks(calibration: Calibration, points: SparsePoints | None = None) -
             for small, sure, colour, hint, before in zip(smalls, fixed, told, hints, shares, strict=True)
         ]
         hints = _hints(smalls, shares, region)
-    pairs = zip(smalls, shares, strict=True)
+    pairs = zip(smalls, filled(smalls, shares), strict=True)
     masks = {small.view.image: _full(small.view, share.reshape(small.shape)) for small, share in pairs}
     if not any(mask.any() for mask in masks.values()):
         what = f"the photographs of '{calibration.path}' look at no common object that stands out"
@@ -279,6 +281,23 @@ def _spread(small: Small, odds: np.ndarray, before: np.ndarray) -> np.ndarray:
     return np.clip(found, 0, 1)
 
 
+def filled(smalls: Sequence[Small], shares: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Shares (h w,) of pictures, whose holes belong to the object where their colours are its rather than those of the
+    background around."""
+    masks = [share.reshape(small.shape) > 0.5 for small, share in zip(smalls, shares, strict=True)]
+    holes = [labelled(np.asarray(binary_fill_holes(mask)) & ~mask)[0].reshape(-1) for mask in masks]
+    fine = [replace(small, bins=bins_of(small.colour, FINE)) for small in smalls]
+    # Holes are neither the object's nor the background's here: they would decide on themselves.
+    around = [np.where(hole > 0, 0.5, share) for hole, share in zip(holes, shares, strict=True)]
+    odds = colour_odds(fine, around, FINE, FINE_BLUR)
+    whole = []
+    for share, hole, told in zip(shares, holes, odds, strict=True):
+        alike = np.bincount(hole, told) > 0
+        alike[0] = False
+        whole.append(np.where(alike[hole], 1.0, share))
+    return whole
+
+
 def _full(view: View, share: np.ndarray) -> np.ndarray:
     """The mask at the size of the photograph."""
     codes = _flat(view)
@@ -297,8 +316,10 @@ def _full(view: View, share: np.ndarray) -> np.ndarray:
 
 BINS, BLUR = 32, 0.5
 """Bins along each axis of CIELAB, and how far counts spread, in bins."""
-TILES, COARSE, ELSEWHERE = 8, 4, 0.2
-"""Tiles along each side of a picture, bins in one of theirs, and the least share that a colour of the
+FINE, FINE_BLUR = 128, 0.35
+"""The same for holes: what is not quite as black as the background behind them is the object's."""
+TILES, COARSE, ELSEWHERE = 8, 8, 0.2
+"""Tiles along each side of a picture, bins of theirs along each axis, and the least share that a colour of the
 background keeps where no background around has it."""
 MOST_ODDS = 3.0
 """Most odds of a colour."""
@@ -314,19 +335,22 @@ class Binned(Protocol):
     def shape(self) -> tuple[int, int]: ...
 
 
-def bins_of(colour: np.ndarray) -> np.ndarray:
-    """(h w,) bins of CIELAB colours (h, w, 3)."""
+def bins_of(colour: np.ndarray, side: int = BINS) -> np.ndarray:
+    """(h w,) bins of CIELAB colours (h, w, 3), of so many along each axis."""
     levels = np.clip((colour + (0, 64, 64)) / (100, 128, 128), 0, 1 - 1e-9)
-    return ((levels * BINS).astype(int) @ (BINS * BINS, BINS, 1)).reshape(-1)
+    return ((levels * side).astype(int) @ (side * side, side, 1)).reshape(-1)
 
 
-def colour_odds(smalls: Sequence[Binned], shares: Sequence[np.ndarray]) -> list[np.ndarray]:
+def colour_odds(
+    smalls: Sequence[Binned], shares: Sequence[np.ndarray], side: int = BINS, blur: float = BLUR
+) -> list[np.ndarray]:
     """Odds (h w,) of the colours of each picture: the object's are those of all pictures, the background's
-    half its own. A colour of the background that none of it around has counts less."""
+    half its own. A colour of the background that none of it around has counts less. side, blur: bins along each axis of
+    CIELAB, and how far counts spread."""
 
     def histogram(bins: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        count = np.bincount(bins, weight, BINS**3).reshape((BINS,) * 3)
-        smooth = gaussian_filter(count, BLUR, mode="constant")
+        count = np.bincount(bins, weight, side**3).reshape((side,) * 3)
+        smooth = gaussian_filter(count, blur, mode="constant")
         return smooth / max(float(smooth.sum()), 1e-12)
 
     every = np.concatenate([small.bins for small in smalls])
@@ -336,20 +360,21 @@ def colour_odds(smalls: Sequence[Binned], shares: Sequence[np.ndarray]) -> list[
     for small, own in zip(smalls, shares, strict=True):
         behind = (0.5 * back + 0.5 * histogram(small.bins, own < 0.25)).reshape(-1)[small.bins]
         before = (front + 1e-5).reshape(-1)[small.bins]
-        odds.append(np.clip(np.log(before / (behind * _around(small, own) + 1e-5)), -MOST_ODDS, MOST_ODDS))
+        odds.append(
+            np.clip(np.log(before / (behind * _around(small, own, side) + 1e-5)), -MOST_ODDS, MOST_ODDS)
+        )
     return odds
 
 
-def _around(small: Binned, share: np.ndarray) -> np.ndarray:
+def _around(small: Binned, share: np.ndarray, side: int) -> np.ndarray:
     """(h w,) how often the background around a pixel has its colour, relative to the whole, ELSEWHERE to
     1."""
     height, width = small.shape
     y, x = np.mgrid[:height, :width]
     tile = (y * TILES // height * TILES + x * TILES // width).reshape(-1)
-    side = BINS // COARSE
-    levels = np.stack(np.unravel_index(small.bins, (BINS,) * 3)) // COARSE
-    place = tile * side**3 + np.ravel_multi_index(tuple(levels), (side,) * 3)
-    count = np.bincount(place, share < 0.25, TILES**2 * side**3).reshape(TILES, TILES, -1)
+    levels = np.stack(np.unravel_index(small.bins, (side,) * 3)) * COARSE // side
+    place = tile * COARSE**3 + np.ravel_multi_index(tuple(levels), (COARSE,) * 3)
+    count = np.bincount(place, share < 0.25, TILES**2 * COARSE**3).reshape(TILES, TILES, -1)
     near = gaussian_filter(count, (1.0, 1.0, 0.0), mode="nearest")
     usual = near.mean((0, 1))
     return np.clip(near / np.maximum(usual, 1e-9), ELSEWHERE, 1.0).reshape(-1)[place]

@@ -14,7 +14,7 @@ from scipy.ndimage import binary_dilation, binary_erosion, gaussian_filter
 from dressi import DressiAD, InputError
 from dressi.render import Camera, Cameras, Mesh, iou, linear_to_srgb, orbit, primitives, render, ring
 from dressi.render.fit import draw
-from dressi.render.fit.common_masks import _place, _spreads, common_masks
+from dressi.render.fit.common_masks import Small, _place, _spreads, bins_of, common_masks, filled
 from dressi.render.fit.data.agreeing import agreeing
 from dressi.render.fit.masks import box, clean, difference, has_masks, mask_maker, otsu, threshold
 from dressi.render.io import Photos, encode_png, load_photos, read_image, save_image
@@ -265,6 +265,25 @@ def test_the_object_is_found(common_photographs):
     found = mask_maker("auto", calibration)
     masks = np.stack([found(view, np.zeros(0)) for view in calibration.views])
     assert iou(masks.astype(float), truth.astype(float)) > 0.95
+
+
+def test_dark_parts_before_black_are_no_holes():
+    """Of two holes, one shows the background and the other a part that is not quite as black, which the second picture shows
+    before the object."""
+    rng, view = (
+        np.random.default_rng(0),
+        View(Path("a.png"), None, Camera.perspective(40, (64, 64), (0, 0, 4), (0, 0, 0)), Lens()),
+    )
+    mask, gap, part = (np.zeros((64, 64), bool) for _ in range(3))
+    mask[12:52, 12:52], gap[20:28, 20:28], part[34:44, 20:44] = True, True, True
+    colour = np.zeros((64, 64, 3))
+    colour[mask] = (60, 10, 40) + rng.normal(0, 3, (mask.sum(), 3))
+    colour[part] = (2, 0, 0) + rng.uniform(0, 2, (part.sum(), 1)) * (1, 0, 0)
+    colour[gap] = 0
+    smalls = [Small(view, colour, bins_of(colour), np.zeros(0, int), np.zeros(0, bool))] * 2
+    first, second = (wrong.astype(float).ravel() for wrong in (mask & ~gap & ~part, mask & ~gap))
+    masks = [share.reshape(64, 64) > 0.5 for share in filled(smalls, [first, second])]
+    assert_array_equal(masks, [mask & ~gap] * 2)
 
 
 def test_a_lens_moves_what_is_compared(common_photographs):
