@@ -270,6 +270,8 @@ def test_what_it_refuses_before_it_starts(target: Path, tmp_path: Path):
         (("--photos", tmp_path), "not both"),
         (("--json",), "--plan"),
         (("--masks", "threshold"), "--photos"),
+        (("--gloss",), "--photos"),
+        (("--gloss", "--no-directional"), "leave out --no-directional"),
         (("--wrong",), "--wrong"),
         (("--quick", "--fine"), "one of them"),
         (("--resume",), "nothing to resume"),

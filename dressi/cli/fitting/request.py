@@ -241,6 +241,7 @@ def check_options(request: Request) -> None:
         ("--masks is for photographs", request.masks is not None, ": a mesh has exact masks"),
         ("--cameras is for photographs", request.cameras is not None, ""),
         ("--depth is for photographs with depth pictures", fit.depth, ""),
+        ("--gloss is for photographs", fit.gloss, ": pictures of a mesh are unlit"),
     ):
         if given and request.photos is None:
             raise InputError(f"{name}; give --photos with it, or leave it out{more}")
@@ -254,6 +255,8 @@ def check_options(request: Request) -> None:
         )
     if request.light is not None and request.optimize is None:
         raise InputError("--light belongs to --optimize; give both, or neither")
+    if request.optimize is not None and fit.gloss:
+        raise InputError("--gloss and --optimize both find gloss; give one of them")
     if request.rerun is not None and request.view:
         raise InputError("--rerun and --view each show the fit; give one of them")
     if request.json and not request.plan:

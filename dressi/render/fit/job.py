@@ -195,6 +195,7 @@ class FitJob:
             loss=options.loss,
             parts=1.0 if exact else PARTS,
             directional=max(min(options.texels // 2, MOST_DETAIL), 1) if self.directional else 0,
+            gloss=options.gloss,
         )
         work.until = until
         return work
@@ -211,9 +212,9 @@ class FitJob:
     @property
     def directional(self) -> bool:
         """Whether colours change with the direction of the view."""
-        if self.options.directional is None:
+        if self.options.directional is None and not self.options.gloss:
             return self.recovery is None and not self.dataset.exact and len(self.learned.masks) >= MANY_VIEWS
-        return self.options.directional
+        return self.options.directional is not False
 
     @property
     def texture_steps(self) -> int:
@@ -343,7 +344,9 @@ class FitJob:
         if "slopes" not in found.values:
             return None
         mean, *slopes = found.values["slopes"]
-        colour = DirectionalColour(mesh.positions, mean, np.stack(slopes), found.values["detail"])
+        others = ("detail", "mirror", "shine", "glow")
+        more = {name: found.values[name] for name in others if name in found.values}
+        colour = DirectionalColour(mesh.positions, mean, np.stack(slopes), **more)
         if found.cameras is None:
             return colour
         return colour.turned(mesh.positions, in_world(self.dataset, found.cameras)[1].rotation)

@@ -150,7 +150,7 @@ def test_the_radius_shrinks_step_by_step(form: str, last: float):
         ({"radius": 0.0}, "radius"), ({"radius": 1.0}, "radius"), ({"peels": 0}, "peels"),
         ({"form": "round"}, "form"),
         ({"texture_size": -1}, "texture"), ({"texture_gradient": "best"}, "exact"), ({"batch": -1}, "batch"),
-        ({"spread": -1.0}, "spread"),
+        ({"spread": -1.0}, "spread"), ({"gloss": True, "directional": False}, "by direction"),
     ],
 )  # fmt: skip
 def test_options_that_cannot_be(wrong: dict, word: str):
@@ -477,6 +477,64 @@ def test_colours_by_direction_are_found(make_engine):
     assert error[1] < 0.8 * np.square(shown - wanted).mean(), "texels have slopes of their own"
     alone = draw(replace(target, texture=found.mesh.texture), others, make_engine)[1]
     assert error[1] < 0.5 * error[0] and np.square(alone - wanted).mean() < 1.2 * error[0]
+
+
+def a_mirror(rng: np.random.Generator, count: int, rows: int = 6) -> dict[str, np.ndarray]:
+    """Fields of a ``DirectionalColour`` whose points mirror a lamp in a dark room."""
+    mirror = rng.uniform(0.002, 0.004, (rows, 2 * rows, 3))
+    mirror[1 : rows // 2, 1:4] = 0.1
+    return {"mirror": mirror, "shine": rng.uniform(0.8, 1.2, count)}
+
+
+def test_what_is_mirrored_is_found(make_engine):
+    """By pictures of a thing whose lamp each point shows to few of them."""
+    target = pear(16, 12, 32)
+    scene = mesh_dataset(target, 12, SIZE, make_engine, 1)
+    count, cameras, others = len(target.positions), scene.train.cameras, scene.held_out.cameras
+    mean, _ = mean_directions(target, cameras.centers)
+    none = DirectionalColour(target.positions, mean, np.zeros((9, count, 3)))
+    zero = np.zeros((count, 3))
+    true = replace(none, **a_mirror(np.random.default_rng(0), count), glow=zero)
+    colors, wanted = (
+        draw(target, some, make_engine, shader=true.shader(target))[1] for some in (cameras, others)
+    )
+    how = {"steps": 240, "texture_size": 32, "batch": 4, "directional": 16, "gloss": True}
+    found = textured(scene, target, colors, make_engine, **how)
+    mean, *slopes = found.values["slopes"]
+    more = {name: found.values[name] for name in ("detail", "mirror", "shine", "glow")}
+    own = replace(none, mean=mean, slopes=np.stack(slopes), **more)
+    error = []
+    for colour in (own, replace(own, mirror=0 * own.mirror)):
+        mesh = replace(target, texture=found.mesh.texture)
+        shown = draw(mesh, others, make_engine, shader=colour.shader(mesh))[1]
+        error.append(np.square(shown - wanted).mean())
+    assert error[0] < 0.3 * error[1]
+
+
+def test_what_is_mirrored_turns_with_the_mesh_and_settles(make_engine, tmp_path):
+    target, rng = pear(16, 12, 32), np.random.default_rng(0)
+    count, cameras = len(target.positions), ring(np.zeros(3), 1.0, 3, SIZE)
+    plain = Mesh(target.positions, target.faces, colors=np.full((count, 3), 0.3), color_faces=target.faces)
+    none = DirectionalColour(plain.positions, plain.vertex_normals(), np.zeros((9, count, 3)))
+    given = replace(none, **a_mirror(rng, count), glow=rng.uniform(0.0, 0.05, (count, 3)))
+    shown = draw(plain, cameras, make_engine, shader=given.shader(plain))[1]
+    assert np.ptp(shown[shown > 0]) > 0.2
+    turn = exp_se3([0.4, -0.7, 0.2], [0.0, 0.0, 0.0])[:3, :3]
+    moved = plain.moved(plain.positions @ turn.T)
+    given.turned(moved.positions, turn).save(tmp_path / "turned.npz")
+    turned = DirectionalColour.load(tmp_path / "turned.npz")
+    seen_from = Cameras([replace(camera, rotation=camera.rotation @ turn.T) for camera in cameras])
+    assert_allclose(draw(moved, seen_from, make_engine, shader=turned.shader(moved))[1], shown, atol=2e-3)
+    # What is seen in the mean is the same light wherever it is kept.
+    eyes, weights = 3 * unit(rng.standard_normal((4, 3))), rng.uniform(size=(4, count))
+    weights[:, 0] = 0
+    still, usual, _ = given.settled(plain, eyes, weights)
+    assert not usual[0].any()
+    brighter = replace(plain, colors=plain.colors + usual)
+    assert_allclose(draw(brighter, cameras, make_engine, shader=still.shader(brighter))[1], shown, atol=1e-4)
+    again, nothing, _ = still.settled(plain, eyes, weights)
+    assert_allclose(nothing, 0.0, atol=1e-7)
+    assert_allclose(again.glow, still.glow, atol=1e-7)
 
 
 def test_colours_by_direction_fade_far_from_all_pictures(make_engine):

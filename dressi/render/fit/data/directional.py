@@ -4,16 +4,17 @@ rims."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial import KDTree
 
 from ....ad import functional as F
 from ....ad.graph import Variable
-from ....ad.graph.types import FLOAT, VEC3
+from ....ad.graph.evaluation import evaluate
+from ....ad.graph.types import FLOAT, VEC3, list_values
 from ....ad.transform.gradient import total
 from ....errors import InputError
 from ...core.lists import list_leaf
@@ -21,6 +22,7 @@ from ...drawing.point import Shader, SurfacePoint
 from ...mesh import Mesh
 from ...mesh.rows import unit
 from ...scene.scene import Scene
+from ...shading.environment import equirectangular
 from ...surface.screen import Surface
 from ...surface.texturing import texture_colour
 
@@ -28,24 +30,30 @@ DIRECTIONAL = "directional.npz"
 """The file of a ``DirectionalColour`` beside the result of a fit."""
 REACH = 2.25
 """Standard deviations of the directions of the pictures of a vertex, up to which a direction is like one of them."""
+GRAZING = 12.0
+"""How much more a point reflects at grazing angles than from above: about half of what smooth plastic does (Schlick
+1994), as rough plastic."""
 SAME = 1e-3
 """How near to a vertex of the file each vertex of its mesh lies, in radii: other programs round what they write."""
 
 
 @dataclass(frozen=True, eq=False)
 class DirectionalColour:
-    """Linear light that points add to their texture towards an eye: ``bands(direction - mean) . slopes``, and grey
-    light, ``(direction - mean) . detail``.
+    """Linear light that points add to their texture towards an eye: ``bands(direction - mean) . slopes``, grey
+    light, ``(direction - mean) . detail``, and what they mirror, ``shine`` times the ``reflection`` in ``mirror``.
 
     The first are the harmonics up to degree two of each vertex (Ramamoorthi and Hanrahan 2001, equation 3), about
     the mean direction of its pictures, interpolated over faces. The second is that of degree one of each texel:
-    parts that are smaller than faces shine, and hide each other, in their own ways, and lamps are white. In the
-    mean over the pictures both add nothing: the texture by itself is what is seen on average. Sums below 0 are
-    black. Far from all pictures of a vertex (``reach``) they fade out.
+    parts that are smaller than faces shine, and hide each other, in their own ways, and lamps are white. The third is
+    sharper than both: all points show the same light around them, by the direction that they reflect, with the
+    normals of their mesh. In the mean over the pictures all add nothing: the texture by itself is what is seen on
+    average. Sums below 0 are black. Far from all pictures of a vertex (``reach``) the first two fade out.
 
     positions: (V, 3) of the vertices.  mean: (V, 3), the mean of the unit directions to the eyes that see
     them.  slopes: (9, V, 3), the factor of each of the ``bands``, linear light.  detail: (H, W, 3), by texture
-    coordinates, the factor of each component of a direction; meshes without such coordinates have none.
+    coordinates, the factor of each component of a direction; meshes without such coordinates have none.  mirror:
+    (H, W, 3), equirectangular, linear light.  shine: (V,), the share of it.  glow: (V, 3), what is taken off it.
+    turn: (3, 3), from the directions of the map to those of the mesh.
 
     >>> ball = primitives.icosphere(1)
     >>> none = DirectionalColour(ball.positions, ball.positions, np.zeros((9, 42, 3)))
@@ -56,6 +64,10 @@ class DirectionalColour:
     mean: np.ndarray
     slopes: np.ndarray
     detail: np.ndarray = field(default_factory=lambda: np.zeros((1, 1, 3)))
+    mirror: np.ndarray = field(default_factory=lambda: np.zeros((1, 1, 3)))
+    shine: np.ndarray = field(default_factory=lambda: np.zeros(1))
+    glow: np.ndarray = field(default_factory=lambda: np.zeros((1, 3)))
+    turn: np.ndarray = field(default_factory=lambda: np.eye(3))
 
     def shader(self, mesh: Mesh, share: Variable | None = None) -> Shader:
         """For ``render`` of a mesh of that surface: each vertex has the slopes of the nearest one here.
@@ -68,13 +80,25 @@ class DirectionalColour:
         reach = list_leaf("reach", FLOAT, self.reach[near])
         detail = Variable(VEC3, self.detail.shape[1::-1], name="detail", data=self.detail[None])
         fine = self.detail.any()
+        gloss = self._gloss(mesh)
 
         def shade(point: SurfacePoint) -> Variable:
             texels = (detail, point.uv) if fine else None
-            more = added(point.surface, point.to_eye, mean, slopes, texels, reach)
+            more = added(point.surface, point.to_eye, mean, slopes, texels, reach, gloss)
             return F.maximum(point.albedo + (more if share is None else more * share), 0.0)
 
         return shade
+
+    def _gloss(self, mesh: Mesh) -> Gloss | None:
+        """Of a mesh of that surface; None where nothing is mirrored."""
+        if not self.mirror.any():
+            return None
+        near = KDTree(self.positions).query(mesh.positions)[1]
+        mirror = Variable(VEC3, self.mirror.shape[1::-1], name="mirror", data=self.mirror[None])
+        normals = list_leaf("mirror normal", VEC3, mesh.vertex_normals())
+        shine = list_leaf("shine", FLOAT, self.shine[near])
+        glow = list_leaf("glow", VEC3, self.glow[near])
+        return Gloss(mirror, shine, normals, glow, self.turn)
 
     @property
     def reach(self) -> np.ndarray:
@@ -99,7 +123,16 @@ class DirectionalColour:
         shares = [(share * band).sum(0) for band in bands(*np.moveaxis(towards - mean, -1, 0))]
         usual = np.einsum("kv,kvc->vc", np.stack(shares), slopes)
         slopes[0] -= usual
-        return DirectionalColour(mesh.positions, mean, slopes, self.detail), usual, moved
+        found = replace(self, positions=mesh.positions, mean=mean, slopes=slopes)
+        if (gloss := self._gloss(mesh)) is not None:
+            shine, glow, more = self.shine[near], self.glow[near], np.zeros_like(usual)
+            normals = list_leaf("normal", VEC3, mesh.vertex_normals())
+            for part, some in zip(share, towards, strict=True):
+                light = reflection(normals, list_leaf("to eye", VEC3, some), gloss, F.constant(0))
+                light = list_values(evaluate([light])[0], len(mesh.positions))[0]
+                more += part[:, None] * (light * shine[:, None] - glow)
+            usual, found = usual + more, replace(found, shine=shine, glow=glow + more)
+        return found, usual, moved
 
     def turned(self, positions: np.ndarray, rotation: np.ndarray) -> DirectionalColour:
         """After a motion that brings the vertices to ``positions`` and turns directions by a (3, 3)."""
@@ -109,7 +142,8 @@ class DirectionalColour:
         mixed = np.linalg.lstsq(those, these, rcond=None)[0]
         slopes = np.concatenate([self.slopes[:1], np.einsum("jk,kvc->jvc", mixed, self.slopes[1:])])
         detail = self.detail @ rotation.T
-        return DirectionalColour(positions, self.mean @ rotation.T, slopes, detail)
+        mean, turn = self.mean @ rotation.T, rotation @ self.turn
+        return replace(self, positions=positions, mean=mean, slopes=slopes, detail=detail, turn=turn)
 
     def save(self, path: Path) -> None:
         """A ``.npz`` file of the arrays: places and directions in single precision, factors in half."""
@@ -141,6 +175,33 @@ class DirectionalColour:
         return colour if far <= SAME * radius else None
 
 
+class Gloss(NamedTuple):
+    """What points of a mesh mirror."""
+
+    mirror: Variable
+    """VEC3 image, equirectangular: linear light by the direction that is reflected."""
+    shine: Variable
+    """FLOAT list: the share of it."""
+    normals: Variable
+    """VEC3 list."""
+    glow: Variable | None = None
+    """VEC3 list: what is taken off, so that nothing is added in the mean over the pictures."""
+    turn: np.ndarray = np.eye(3)
+    """(3, 3): from the directions of the map to those of the mesh."""
+
+
+def reflection(normal: Variable, to_eye: Variable, gloss: Gloss, face: Variable) -> Variable:
+    """VEC3: the light that reaches an eye from a mirror, more of it at grazing angles. normal, to_eye: VEC3, unit;
+    face: INT, -1 where there is none. Differentiable in the map, the normals and the directions."""
+    cosine = F.dot(normal, to_eye)
+    there = normal * (2.0 * cosine) - to_eye
+    there = F.vec3(*(F.dot(there, F.constant(tuple(axis))) for axis in gloss.turn.T.tolist()))
+    uv = equirectangular(there)
+    light = texture_colour(gloss.mirror, uv, face, wrap=("repeat", "clamp"))
+    across = F.clamp(1.0 - cosine, 0.0, 1.0)
+    return light * (1.0 + GRAZING * F.square(F.square(across)) * across)
+
+
 def added(
     surface: Surface,
     to_eye: Variable,
@@ -148,10 +209,12 @@ def added(
     slopes: Sequence[Variable],
     texels: tuple[Variable, Variable] | None = None,
     reach: Variable | None = None,
+    gloss: Gloss | None = None,
 ) -> Variable:
     """VEC3: what ``DirectionalColour`` adds at each pixel of a surface. to_eye: VEC3, unit; mean, slopes:
     VEC3 lists; texels: the detail, a VEC3 image, and where it is read, VEC2; reach: FLOAT list, as
-    ``DirectionalColour.reach``; None: nothing fades. Differentiable in all of them and the positions."""
+    ``DirectionalColour.reach``; None: nothing fades; gloss: what is mirrored. Differentiable in all of them and the
+    positions."""
     away = to_eye - surface.interpolate(mean)
     if reach is not None:
         near = F.minimum(1.0, surface.interpolate(reach) / F.maximum(F.length(away), 1e-6))
@@ -162,7 +225,12 @@ def added(
         detail, uv = texels
         terms.append(F.vec3(F.dot(texture_colour(detail, uv, surface.face), away)))
     # Farther away polynomials grow without end: the texture, the mean of the pictures, is the better guess.
-    return total(terms) if reach is None else total(terms) * F.square(F.square(near))
+    more = total(terms) if reach is None else total(terms) * F.square(F.square(near))
+    if gloss is None:
+        return more
+    normal = F.normalize(surface.interpolate(gloss.normals))
+    more = more + reflection(normal, to_eye, gloss, surface.face) * surface.interpolate(gloss.shine)
+    return more if gloss.glow is None else more - surface.interpolate(gloss.glow)
 
 
 def bands(x: Any, y: Any, z: Any) -> tuple[Any, ...]:

@@ -177,6 +177,12 @@ class FitOptions:
         " the mean of what is seen. Default: for eight photographs or more, without --optimize.",
         TEXTURE,
     )
+    gloss: bool = option(
+        False,
+        "With colours by direction: the thing is glossy all over; find the light around it that it mirrors, too, and"
+        " a shape whose normals fit. Matt things lose half a decibel by it.",
+        TEXTURE,
+    )
     joint: bool = option(
         True,
         "Whether the texture round moves vertices too, by what texels show, with mip levels as constants; not"
@@ -190,6 +196,8 @@ class FitOptions:
         if width < 1 or height < 1:
             raise InputError(f"the size {width}x{height} is empty; give at least 1x1, such as --size 256")
         check_rows(self)
+        if self.gloss and self.directional is False:
+            raise InputError("--gloss is a part of colours by direction; leave out --no-directional")
         least = LEAST_SIZE[self.loss]
         if min(width, height) < least:
             raise InputError(

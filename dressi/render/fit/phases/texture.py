@@ -25,9 +25,9 @@ from ...objectives.losses import l2
 from ...objectives.regularizers import Adjacency, adjacency, laplacian, laplacian_loss
 from ...surface.color import decoded, encoded, linear_to_srgb, srgb_to_linear
 from ...surface.projection import eye_of, to_clip
-from ...surface.screen import DrawnMesh, Surface, barycentric, corners
+from ...surface.screen import DrawnMesh, Surface, barycentric, corners, vertex_normals
 from ...surface.texturing import texture_colour
-from ..data.directional import added, mean_directions
+from ..data.directional import Gloss, added, mean_directions
 from ..data.learned import Pictures, ViewBatches
 from ..data.textures import LOSSES, Pyramid, charted, dilated, rim_weights
 from ..graphs.round import CHUNK, Comparison, Found, Round, Subject
@@ -77,6 +77,16 @@ they take up before the shape is found costs .0005 of overlap. Twice as much, fr
 decibel; slopes of each channel gain .1 dB and cost a third of the time of a step."""
 DETAIL = 1.5e-7
 """Weight of the squares of these slopes, and of those of differences between neighbours, summed over the texels."""
+MIRROR, FAINT = 16, 0.01
+"""Rows of the map of the light that points mirror, and that light at the start. Normals of a fit are wrong by degrees, which
+blurs it to about those 11 a row. A tenth of that light at the start is too slow, and costs a matt thing nothing: rims mirror
+most, and this moves outlines."""
+MIRROR_PACE, SHINE_PACE = (0.05, 0.0025), (0.01, 0.0005)
+"""Learning rates of the logarithms of that map, whose lamps are a hundred times as bright as its walls, and of the shares
+that vertices mirror, at the first and last step."""
+MIRROR_EVEN, SHINE_EVEN, SHINE_ONE = 1e-6, 1e-2, 1e-4
+"""Weights of squared differences in the map, summed, of the squared Laplacian of the shares, and of their squared
+differences from 1, which fixes the scale between map and shares, in the mean over the vertices."""
 LIKENESS = 1e-4
 """Weight of the mean squared logarithm of the exposures, which fixes the scale between texture and
 exposures."""
@@ -100,7 +110,7 @@ class TextureRound(Round):
     pixels of the masks. rest: (V, 3), the shape whose details the Laplacian preserves; without it the
     Laplacian smooths.  factors: what a person may change meanwhile.  parts: of the area of a pixel, over one
     of which the texture is filtered.  directional: whether colours change with the direction of the view: the texels
-    along each side of ``DirectionalColour.detail``, 0 for none.
+    along each side of ``DirectionalColour.detail``, 0 for none.  gloss: whether it mirrors, too.
     """
 
     name = "texture"
@@ -127,6 +137,7 @@ class TextureRound(Round):
         known: np.ndarray | None = None,
         parts: float = 1.0,
         directional: int = 0,
+        gloss: bool = False,
     ):
         height, width = masks.shape[1:]
         size, views = (width, height), len(masks)
@@ -166,7 +177,7 @@ class TextureRound(Round):
         neighbours, self.slopes = adjacency(mesh.faces, len(mesh.positions)), None
         if directional:
             eyes = eye_of(projections)
-            self.slopes = Slopes(mesh, neighbours, eyes, directional, steps)
+            self.slopes = Slopes(mesh, neighbours, eyes, directional, steps, gloss)
             color = color + self.slopes.added(surface, self.position, pick(eyes), uv)
         scale = masks.size / max(float(masks.sum()), 1.0)
         weight, sure, told = None if shape else mask * drawn.hard, None, None
@@ -246,7 +257,9 @@ class TextureRound(Round):
         nearest ones."""
         mesh = self.moved(state) if self.moves else Mesh(**{**self.mesh.__dict__})
         codes = dilated(texture[0], charted(mesh, (self.size, self.size)))
-        mesh.texture = srgb_to_linear(np.clip(codes, 0, 1))
+        # Less than no light of a texel makes up for what it mirrors in the mean, which results add to their textures.
+        mirrors = self.slopes is not None and self.slopes.mirror is not None
+        mesh.texture = srgb_to_linear(np.clip(codes, -1 if mirrors else 0, 1))
         mesh.color = (1.0, 1.0, 1.0)
         return mesh
 
@@ -257,7 +270,9 @@ class Slopes:
     eyes: VEC3 1x1, N tiles: the places of the cameras, in units of the mesh.
     """
 
-    def __init__(self, mesh: Mesh, neighbours: Adjacency, eyes: Variable, texels: int, steps: int):
+    def __init__(
+        self, mesh: Mesh, neighbours: Adjacency, eyes: Variable, texels: int, steps: int, gloss: bool = False
+    ):
         self.towards, self.usual = mean_directions(mesh, evaluate([eyes])[0].reshape(-1, 3))
         self._mean = list_leaf("mean direction", VEC3, self.towards)
         self.leaves = [list_leaf(f"slope {k}", VEC3, np.zeros((len(self.towards), 3))) for k in range(1, 9)]
@@ -272,20 +287,41 @@ class Slopes:
         self.detail = Variable(VEC3, (texels, texels), name="detail", data=flat)
         fine = optim.adam(optim.warm_up(optim.cosine(*DETAIL_PACE, steps), steps // 2), BETAS)
         parts.append((F.sum(F.dot(self.detail, self.detail)) + roughness(self.detail)) * DETAIL)
-        self.term = Term(total(parts), optimizers={**dict.fromkeys(self.leaves, pace), self.detail: fine})
+        paces = {**dict.fromkeys(self.leaves, pace), self.detail: fine}
+        self.mirror: Variable | None = None
+        self.shine = list_leaf("shine", FLOAT, np.ones(len(self.towards)))
+        if gloss:
+            faint = np.full((1, MIRROR, 2 * MIRROR, 3), np.log(FAINT))
+            self.mirror = Variable(VEC3, (2 * MIRROR, MIRROR), name="mirror", data=faint)
+            parts.append(roughness(self.mirror) * MIRROR_EVEN)
+            parts.append(laplacian_loss(self.shine, neighbours) * SHINE_EVEN)
+            parts.append(F.mean(F.square(self.shine - 1.0)) * SHINE_ONE)
+            light, share = (optim.adam(optim.cosine(*of, steps), BETAS) for of in (MIRROR_PACE, SHINE_PACE))
+            paces |= {self.mirror: light, self.shine: optim.chain(smoothed(neighbours), share)}
+        self.term = Term(total(parts), optimizers=paces)
 
     def added(self, surface: Surface, position: Variable, eyes: Variable, uv: Variable) -> Variable:
-        """VEC3: what is added at each pixel of a surface. position: VEC3 list; eyes: VEC3 1x1, one a view."""
+        """VEC3: what is added at each pixel of a surface. position: VEC3 list; eyes: VEC3 1x1, one a view. Vertices move
+        for what their normals mirror alone."""
         to_eye = F.stop_gradient(F.normalize(eyes - surface.interpolate(position)))
         surface = replace(surface, weights=F.stop_gradient(surface.weights))
-        return added(surface, to_eye, self._mean, [self._still, *self.leaves], (self.detail, uv))
+        gloss = None
+        if self.mirror is not None:
+            gloss = Gloss(F.exp(self.mirror), self.shine, vertex_normals(position, surface.faces))
+        slopes = [self._still, *self.leaves]
+        return added(surface, to_eye, self._mean, slopes, (self.detail, uv), gloss=gloss)
 
     def found(self, state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Of a state of the engine, mean and slopes, (10, V, 3), and the detail, (H, W, 3)."""
+        """Of a state of the engine, mean and slopes, (10, V, 3), and the others as ``DirectionalColour``
+        has them."""
         count = len(self.towards)
         slopes = [list_values(state[f"slope {k}"], count)[0] for k in range(1, 9)]
         slopes = np.stack([self.towards, -np.einsum("kv,kvc->vc", self.usual[1:], slopes), *slopes])
-        return {"slopes": slopes, "detail": state["detail"][0]}
+        found = {"slopes": slopes, "detail": state["detail"][0]}
+        if self.mirror is not None:
+            shine = list_values(state["shine"], count)[0].reshape(-1)
+            found |= {"mirror": np.exp(state["mirror"][0]), "shine": shine, "glow": np.zeros((count, 3))}
+        return found
 
 
 def stiffness(position: Variable, neighbours: Adjacency) -> float:
