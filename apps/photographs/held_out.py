@@ -61,8 +61,8 @@ def by_given_masks(folder: Path, out: Path, options: list[str]) -> dict[str, flo
     return score(views, masks, colors, gains=gains).as_dict()
 
 
-def fitted(folder: Path, out: Path, options: list[str], given_masks: bool) -> dict[str, Any]:
-    """The row of a folder."""
+def fitted(folder: Path, out: Path, options: list[str], given_masks: bool = False) -> dict[str, Any]:
+    """The row of a folder. given_masks: whether its own masks judge, not those of the fit."""
     began = time.perf_counter()
     command = [sys.executable, "-m", "dressi", "fit", "--photos", str(folder), "--out", str(out), *options]
     process = subprocess.Popen(command)
