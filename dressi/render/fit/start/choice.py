@@ -25,9 +25,10 @@ MANY_VIEWS = 8
 ENOUGH, LEAST = 0.3, 0.05
 """Share of the pixels of the masks whose depths agree, with which "auto" and with which "stereo" starts by
 stereo."""
-RIM = 0.13
+RIM = 0.12
 """Pixels of small pictures that a hull leaves uncovered along outlines, on average, from which found cameras are in
-doubt: .003 to .11 with right ones, .04 of thin limbs behind a rolling shutter, .16 with cameras that were 4 degrees off."""
+doubt: .003 to .11 with right ones, .04 of thin limbs behind a rolling shutter, .13 with cameras that were a degree off
+and cost .03 of overlap, .16 with four degrees."""
 NEAR, SAMPLES = 0.9, 50_000
 """Least IoU of the silhouettes of a mesh, by so many points of its surface, with the masks where it fits
 already."""
