@@ -112,7 +112,14 @@ def row(name: str, columns: int, given: argparse.Namespace, options: list[str]) 
     cameras = Cameras([view.camera for view in read_calibration(folder).views]).resized((400, 300))
     surface = surface_percent(load_mesh(folder / "truth.glb"), load_mesh(out / "result.glb"), cameras)
     expected = {"predicted": predicted(folder, out, sized[1])} if given.predict else {}
-    return {"model": name, "columns": columns, "options": options, **found, "surface_percent": surface, **expected}
+    return {
+        "model": name,
+        "columns": columns,
+        "options": options,
+        **found,
+        "surface_percent": surface,
+        **expected,
+    }
 
 
 def predicted(folder: Path, out: Path, size: str) -> dict[str, dict[str, float]]:
