@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from dressi import DressiAD
+from dressi.cli.core.sizes import parse_size
 from dressi.cli.fitting.request import QUICK, USUAL
 from dressi.render.drawing.draw import draw
 from dressi.render.fit.data.dataset import photo_dataset
@@ -41,10 +42,7 @@ def by_given_masks(folder: Path, out: Path, options: list[str]) -> dict[str, flo
     report = json.loads((out / "report.json").read_text())
     used = {picture["name"] for pictures in report["pictures"].values() for picture in pictures}
     calibration.views[:] = [view for view in calibration.views if view.image.name in used]
-    size = None
-    if "--size" in options:
-        width, height = options[options.index("--size") + 1].split("x")
-        size = int(width), int(height)
+    size = parse_size(options[options.index("--size") + 1]) if "--size" in options else None
     widest = (QUICK if "--quick" in options else USUAL).width
     data = photo_dataset(load_photos(folder, size, cameras=calibration, widest=widest, cut=True))
     views = data.held_out

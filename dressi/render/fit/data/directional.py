@@ -80,7 +80,7 @@ class DirectionalColour:
         reach = list_leaf("reach", FLOAT, self.reach[near])
         detail = Variable(VEC3, self.detail.shape[1::-1], name="detail", data=self.detail[None])
         fine = self.detail.any()
-        gloss = self._gloss(mesh)
+        gloss = self._gloss(mesh, near)
 
         def shade(point: SurfacePoint) -> Variable:
             texels = (detail, point.uv) if fine else None
@@ -89,11 +89,10 @@ class DirectionalColour:
 
         return shade
 
-    def _gloss(self, mesh: Mesh) -> Gloss | None:
-        """Of a mesh of that surface; None where nothing is mirrored."""
+    def _gloss(self, mesh: Mesh, near: np.ndarray) -> Gloss | None:
+        """Of a mesh of that surface, (V,) the nearest vertex here to each of its own; None where nothing is mirrored."""
         if not self.mirror.any():
             return None
-        near = KDTree(self.positions).query(mesh.positions)[1]
         mirror = Variable(VEC3, self.mirror.shape[1::-1], name="mirror", data=self.mirror[None])
         normals = list_leaf("mirror normal", VEC3, mesh.vertex_normals())
         shine = list_leaf("shine", FLOAT, self.shine[near])
@@ -124,11 +123,10 @@ class DirectionalColour:
         usual = np.einsum("kv,kvc->vc", np.stack(shares), slopes)
         slopes[0] -= usual
         found = replace(self, positions=mesh.positions, mean=mean, slopes=slopes)
-        if (gloss := self._gloss(mesh)) is not None:
+        if (gloss := self._gloss(mesh, near)) is not None:
             shine, glow, more = self.shine[near], self.glow[near], np.zeros_like(usual)
-            normals = list_leaf("normal", VEC3, mesh.vertex_normals())
             for part, some in zip(share, towards, strict=True):
-                light = reflection(normals, list_leaf("to eye", VEC3, some), gloss, F.constant(0))
+                light = reflection(gloss.normals, list_leaf("to eye", VEC3, some), gloss, F.constant(0))
                 light = list_values(evaluate([light])[0], len(mesh.positions))[0]
                 more += part[:, None] * (light * shine[:, None] - glow)
             usual, found = usual + more, replace(found, shine=shine, glow=glow + more)
