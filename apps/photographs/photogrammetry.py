@@ -24,7 +24,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from scipy.ndimage import map_coordinates
 
 from dressi import DressiAD
 from dressi.errors import InputError
@@ -33,7 +32,8 @@ from dressi.render.cameras.pose import unit_cameras
 from dressi.render.drawing.point import Shader
 from dressi.render.fit import Dataset, DirectionalColour, FitOptions, draw
 from dressi.render.fit.data.dataset import photo_dataset
-from dressi.render.fit.report import confidence, score
+from dressi.render.fit.data.seen import seen_values, seen_weights
+from dressi.render.fit.report import score
 from dressi.render.fit.start.choice import hull_of
 from dressi.render.fit.start.stereo import depth_maps
 from dressi.render.formats import load_scene
@@ -72,13 +72,8 @@ def coloured(mesh: Mesh, dataset: Dataset) -> Mesh:
     """The mesh with the mean of the pictures that see a vertex, linear; grey where none does."""
     train = dataset.train
     bare = Mesh(mesh.positions, mesh.faces)
-    weights = confidence(bare, train, train.colors, DressiAD).weights
-    total = np.zeros((len(bare.positions), 3))
-    for picture, camera, weight in zip(train.colors, train.cameras, weights, strict=True):
-        pixel, _ = camera.project(bare.positions)
-        at = np.where(weight > 0, np.nan_to_num(pixel.T[::-1]) - 0.5, 0.0)
-        channels = [map_coordinates(picture[..., c], at, order=1, mode="nearest") for c in range(3)]
-        total += weight[:, None] * np.stack(channels, axis=1)
+    weights = seen_weights(bare, train, DressiAD)
+    total = np.einsum("nv,nvc->vc", weights, seen_values(bare, train, weights, train.colors))
     sums = weights.sum(0)[:, None]
     colours = np.where(sums > 0, total / np.maximum(sums, 1e-12), 0.2)
     return replace(bare, colors=colours, color_faces=bare.faces)

@@ -358,6 +358,8 @@ def print_report(report: dict[str, Any], folder: Path) -> None:
             print(f"{name}: {quality}{_inside(values)}")
     for one in report.get("advice", ())[:SENTENCES]:
         print(f"what would help most: {one['text']}")
+    if report.get("gloss"):
+        print("gloss: all points mirror one light, which is in directional.npz; --no-gloss leaves it out")
     if "hull" in report:
         print(f"visual hull of the same masks, heldout: IoU {report['hull']['heldout']['iou']:.4f}")
     surface = report["surface"]

@@ -24,6 +24,7 @@ from ..mesh import Mesh
 from .data.dataset import Dataset, FitResult, Parts, Progress, Quality, Timing
 from .data.directional import DirectionalColour
 from .data.learned import learned, resized, round_size
+from .data.seen import glossy
 from .data.textures import with_charts
 from .disk import Checkpoint, Keeper, locked, task_key
 from .disk.checkpoint import MOST_BYTES
@@ -41,6 +42,8 @@ from .start.choice import MANY_VIEWS, fits, start_anew, start_mesh
 
 MOST_DETAIL = 1024
 """Texels along each side of slopes by direction; half as many as those of a smaller texture."""
+GLOSS = "gloss"
+"""Of the values that the texture round begins with: 1 where the thing is glossy all over."""
 AT_ONCE = 16
 """Views of a step of the shape, where all of them would have smaller pictures."""
 
@@ -195,7 +198,7 @@ class FitJob:
             loss=options.loss,
             parts=1.0 if exact else PARTS,
             directional=max(min(options.texels // 2, MOST_DETAIL), 1) if self.directional else 0,
-            gloss=options.gloss,
+            gloss=bool(options.gloss or begin.values.get(GLOSS, np.zeros(1)).any()),
         )
         work.until = until
         return work
@@ -281,11 +284,25 @@ class FitJob:
             if not (self.keeps_faces or near):
                 found = replace(found, mesh=self._begun_anew(number, moved[1]) or found.mesh)
         if number < len(self.rounds):
-            return replace(found, mesh=self._refined(found.mesh, number + 1))
+            found = replace(found, mesh=self._refined(found.mesh, number + 1))
+            # Kept with the mesh, for a fit that is resumed.
+            asked = number + 1 == len(self.rounds) and self.directional and self.options.gloss is None
+            return (
+                replace(found, values={GLOSS: np.array([self._glossy(found)], np.int64)}) if asked else found
+            )
         if number == len(self.rounds) and self.recovery is not None:
             mesh = self.placed(found)[0]
             return replace(found, mesh=mesh, values=self.recovery.values(mesh))
         return found
+
+    def _glossy(self, begin: Found) -> bool:
+        """Whether the thing is ``glossy``, in pictures as small as those that the texture round begins with."""
+        train = self.dataset.train
+        mesh, cameras = self.placed(begin)
+        size = texture_levels(train.cameras.size, self.options.texels, self.texture_steps, CHUNK)[0][0]
+        cameras = (cameras or train.cameras).resized(size)
+        masks, colors = (resized(images, size) for images in (train.masks, train.colors))
+        return glossy(mesh, replace(train, cameras=cameras, masks=masks, colors=colors), self.make_engine)
 
     def _mended(self, number: int, before: Found, found: Found) -> Mesh:
         """The mesh after a round: folds healed, or smoothed where faces stay, and holes of masks opened where

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.ndimage import map_coordinates
 
 from ...errors import InputError
 from ..cameras import Camera, Cameras
@@ -54,6 +53,7 @@ from ..surface.color import linear_to_srgb, srgb_to_linear
 from .advice import AGREEING, BY_COLOURS, WORTH, Measures, advice, coverage, mirror, shift
 from .data.dataset import Dataset, FitResult, Observations, Parts, Quality
 from .data.directional import DIRECTIONAL
+from .data.seen import seen_values, seen_weights
 from .data.textures import dilated, levelled
 from .disk import cannot_write, locked, temporary_prefix
 from .phases.bundle import carried, posed
@@ -176,6 +176,8 @@ def write_results(
         },
         "pictures": found,
     }
+    if own is not None:
+        report["gloss"] = bool(own.mirror.any())
     if result.gains is not None:
         report["exposures"] = result.gains.round(4).tolist()
     if result.light is not None:
@@ -399,8 +401,6 @@ ENOUGH = 2.0
 """Views, each counted by the cosine at which it sees a point, that speak for it to 63 %."""
 DOUBT = 0.1
 """Difference of codes, in the root of the mean square over these views, that halves what they say."""
-NEAR = 2.0
-"""Pixels between a point and what its view shows in its place, up to which it is seen."""
 
 
 class Confidence(NamedTuple):
@@ -432,30 +432,10 @@ def confidence(mesh: Mesh, views: Observations, drawn: np.ndarray, make_engine: 
 
     views: the pictures.
     """
-    low, high = mesh.bounds()
-    scale = float(max((high - low).max(), 1e-30))
-    places = (mesh.positions - low) / scale
-    marked = Mesh(mesh.positions, mesh.faces, colors=places, color_faces=mesh.faces)
-    _, shown = draw(marked, views.cameras, make_engine)
-    normals = mesh.vertex_normals()
-    weights, doubt = np.zeros((len(views.cameras), len(places))), np.zeros(len(places))
-    for k, camera in enumerate(views.cameras):
-        pixel, depth = camera.project(mesh.positions)
-        at = np.stack([pixel[:, 1], pixel[:, 0]]) - 0.5
-        row, column = np.round(np.clip(np.nan_to_num(at, nan=-2.0), -2, 1 << 20)).astype(int)
-        width, height = camera.size
-        inside = (depth > 0) & (row >= 0) & (row < height) & (column >= 0) & (column < width)
-        row, column = np.where(inside, row, 0), np.where(inside, column, 0)
-        reach = NEAR * depth / (camera.intrinsics[1, 1] * scale)
-        to_eye = camera.center - mesh.positions
-        cosine = (to_eye * normals).sum(1) / np.maximum(np.linalg.norm(to_eye, axis=1), 1e-30)
-        # A pixel of a slope shows points that are farther from each other than its width.
-        away = np.linalg.norm(shown[k, row, column] - places, axis=1) * np.clip(cosine, 0.25, 1.0)
-        inside &= (away < reach) & (views.masks[k, row, column] >= 0.5)
-        weights[k] = np.where(inside, np.clip(cosine, 0, 1), 0.0)
-        difference = linear_to_srgb(drawn[k]) - linear_to_srgb(views.colors[k])
-        squares = map_coordinates((difference**2).mean(-1), np.where(inside, at, 0), order=1, mode="nearest")
-        doubt += weights[k] * squares
+    weights = seen_weights(mesh, views, make_engine)
+    pairs = zip(drawn, views.colors, strict=True)
+    squares = (((linear_to_srgb(a) - linear_to_srgb(b)) ** 2).mean(-1, keepdims=True) for a, b in pairs)
+    doubt = (weights * seen_values(mesh, views, weights, squares)[..., 0]).sum(0)
     seen = weights.sum(0)
     residual = np.sqrt(doubt / np.maximum(seen, 1e-12))
     return Confidence((1 - np.exp(-seen / ENOUGH)) / (1 + (residual / DOUBT) ** 2), weights, residual)

@@ -45,6 +45,7 @@ from dressi.render.fit.data.dataset import (
     regions,
 )
 from dressi.render.fit.data.directional import REACH, DirectionalColour, bands, mean_directions
+from dressi.render.fit.data.seen import glossy
 from dressi.render.fit.data.learned import ROUNDS, Learned, ViewBatches, round_size
 from dressi.render.fit.graphs.round import Found, start
 from dressi.render.fit.options import schedule
@@ -509,6 +510,25 @@ def test_what_is_mirrored_is_found(make_engine):
         shown = draw(mesh, others, make_engine, shader=colour.shader(mesh))[1]
         error.append(np.square(shown - wanted).mean())
     assert error[0] < 0.3 * error[1]
+
+
+def test_a_glossy_thing_is_told_from_one_whose_points_change_by_themselves(make_engine):
+    target, rng = pear(32, 24, 32), np.random.default_rng(0)
+    scene, count = mesh_dataset(target, 16, (48, 48), make_engine, 1), len(target.positions)
+    mean, _ = mean_directions(target, scene.train.cameras.centers)
+    zero = np.zeros((count, 3))
+    still = DirectionalColour(target.positions, mean, np.zeros((9, count, 3)), glow=zero)
+    slopes = np.zeros((9, count, 3))
+    slopes[1:4] = rng.normal(0, 0.05, (3, count, 1))
+    told = {}
+    for name, fields in (
+        ("mirrors", a_mirror(rng, count)), ("slopes", {"slopes": slopes}), ("matt", {})
+    ):  # fmt: skip
+        shader = replace(still, **fields).shader(target)
+        _, colors = draw(target, scene.train.cameras, make_engine, shader=shader)
+        colors = np.clip(colors + rng.normal(0, 0.003, colors.shape), 0, 1)
+        told[name] = glossy(target, replace(scene.train, colors=colors), make_engine)
+    assert told == {"mirrors": True, "slopes": False, "matt": False}
 
 
 def test_what_is_mirrored_turns_with_the_mesh_and_settles(make_engine, tmp_path):

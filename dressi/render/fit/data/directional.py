@@ -196,8 +196,18 @@ def reflection(normal: Variable, to_eye: Variable, gloss: Gloss, face: Variable)
     there = F.vec3(*(F.dot(there, F.constant(tuple(axis))) for axis in gloss.turn.T.tolist()))
     uv = equirectangular(there)
     light = texture_colour(gloss.mirror, uv, face, wrap=("repeat", "clamp"))
-    across = F.clamp(1.0 - cosine, 0.0, 1.0)
-    return light * (1.0 + GRAZING * F.square(F.square(across)) * across)
+    return light * grazing(F.clamp(cosine, 0.0, 1.0))
+
+
+def grazing(cosine: Any) -> Any:
+    """How much more than from above a point reflects at the cosine, in [0, 1], of an angle to its normal.
+
+    >>> grazing(1.0), grazing(0.0)
+    (1.0, 13.0)
+    """
+    across = 1.0 - cosine
+    square = across * across
+    return 1.0 + GRAZING * square * square * across
 
 
 def added(

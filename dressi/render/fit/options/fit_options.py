@@ -177,10 +177,11 @@ class FitOptions:
         " the mean of what is seen. Default: for eight photographs or more, without --optimize.",
         TEXTURE,
     )
-    gloss: bool = option(
-        False,
+    gloss: bool | None = option(
+        None,
         "With colours by direction: the thing is glossy all over; find the light around it that it mirrors, too, and"
-        " a shape whose normals fit. Matt things lose half a decibel by it.",
+        " a shape whose normals fit. Default: where one light explains how colours change better than each point"
+        " does; matt things lose half a decibel by it.",
         TEXTURE,
     )
     joint: bool = option(
