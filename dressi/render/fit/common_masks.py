@@ -7,7 +7,8 @@
 3. In a picture, odds spread to neighbours of like colours: min sum w (q_i - q_j)^2 + sum c (q_i - p_i)^2.
    w falls with the difference of colours, p is the odds as a share, c how sure they are (a random walker).
 4. Cells of a grid count that nearly all other pictures that see them hold for object. They correct the odds of
-   pixels whose rays meet such cells, or none; and from 2 again.
+   pixels whose rays meet such cells; pixels whose rays meet none that most pictures may hold for object are
+   background. From 2 again, with smaller cells where the object may be: thin limbs are narrower than the first.
 5. Holes whose colours, told apart more finely, are the object's rather than the background's are filled: dark
    parts before a dark background.
 """
@@ -28,6 +29,7 @@ from scipy.ndimage import (
     binary_erosion,
     binary_fill_holes,
     gaussian_filter,
+    maximum_filter,
     zoom,
 )
 from scipy.sparse.linalg import cg
@@ -49,15 +51,22 @@ FAR = 1.4
 FEWEST = 3
 FEW, CORE = 20, 0.3
 """Points or pixels that colours are taken from in any case; relative radius of the middle of the sphere."""
-ROUNDS = 4
-CELLS = 80
-"""Cells along each side of the grid."""
+ROUNDS = 5
+CELLS, PARTS, MOST_CELLS = 80, 3, 1_500_000
+"""Cells along each side of the grid, and parts along each side of a cell where the object may be: at most so many in
+all, so that thick things have larger ones."""
+COARSE_ROUNDS = 2
+"""Rounds before cells are cut into parts."""
 AGREE = 0.85
 """Share of the pictures that see a cell of the object which hold it for object."""
+MAYBE = 0.8
+"""The same of a cell that may be of the object, beside which pictures hold a pixel for object: a limb that a few
+pictures lack stays."""
 SEEN = 0.15
 """Share of all pictures that must see a cell of the object."""
 SPECK = 0.001
-"""Share of a mask below which holes are filled: what all pictures say decides on larger ones."""
+"""Share of a mask below which holes are filled, and of its largest part below which parts are dropped: what all
+pictures say decides on larger ones."""
 SURE = 6.0
 """Odds of the pixels of points, and of those that rays of the sphere do not meet."""
 HINT = 2.0
@@ -71,9 +80,31 @@ SPREADS = 2.0
 
 
 @dataclass(frozen=True, eq=False)
+class Cells:
+    """Cubes in the world. middles: (C, 3).  side: their length."""
+
+    middles: np.ndarray
+    side: float
+
+    def cut(self, chosen: np.ndarray) -> Cells:
+        """Chosen cells (C,) in parts.
+
+        >>> Cells(np.zeros((2, 3)), 3.0).cut(np.array([True, False])).middles[:2].tolist()
+        [[-1.0, -1.0, -1.0], [-1.0, -1.0, 0.0]]
+        """
+        room = (MOST_CELLS / max(int(chosen.sum()), 1)) ** (1 / 3)
+        parts = int(np.clip(room, 1, PARTS))
+        side = self.side / parts
+        places = side * (np.arange(parts) - (parts - 1) / 2)
+        steps = np.stack(np.meshgrid(places, places, places, indexing="ij"), axis=-1).reshape(-1, 3)
+        return Cells((self.middles[chosen][:, None] + steps).reshape(-1, 3), side)
+
+
+@dataclass(frozen=True, eq=False)
 class Small:
     """A picture at the size that is segmented. colour: (h, w, 3) CIELAB.  bins: (h w,) of the histograms.
-    cells, sees: (C,) flat indices of the pixels of cells, and whether the picture has them.
+    cells, sees: (C,) flat indices of the pixels of cells, and whether the picture has them.  wide: pixels between two
+    cells, rounded up.
     """
 
     view: View
@@ -81,6 +112,7 @@ class Small:
     bins: np.ndarray
     cells: np.ndarray
     sees: np.ndarray
+    wide: int = 1
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -97,17 +129,23 @@ def common_masks(calibration: Calibration, points: SparsePoints | None = None) -
             f" photographs or more; give {WAYS}"
         )
     region = Region.of(calibration, sparse_points(calibration.model, views) if points is None else points)
-    smalls = [_small(view, region.cells) for view in views]
+    cells = region.cells
+    smalls = [_small(view, cells, region.middle) for view in views]
     fixed = [region.sure(i, small) for i, small in enumerate(smalls)]
     shares = [region.first(small, odds) for small, odds in zip(smalls, fixed, strict=True)]
     hints = [np.zeros(odds.shape) for odds in fixed]
-    for _ in range(ROUNDS):
+    for number in range(ROUNDS):
         told = colour_odds(smalls, shares)
         shares = [
             _spread(small, np.where(sure != 0, sure, colour + hint), before)
             for small, sure, colour, hint, before in zip(smalls, fixed, told, hints, shares, strict=True)
         ]
-        hints = _hints(smalls, shares, region)
+        agreed, possible, seen = _held(smalls, shares)
+        hints = [_hint(small, agreed, possible) for small in smalls]
+        if number + 1 == COARSE_ROUNDS:
+            cells = cells.cut(possible)
+            smalls = [_with_cells(small, cells, region.middle) for small in smalls]
+    shares = [_confirmed(small, share, possible & seen) for small, share in zip(smalls, shares, strict=True)]
     pairs = zip(smalls, filled(smalls, shares), strict=True)
     masks = {small.view.image: _full(small.view, share.reshape(small.shape)) for small, share in pairs}
     if not any(mask.any() for mask in masks.values()):
@@ -153,23 +191,18 @@ class Region:
         return cls(middle, radius, on, others, ground)
 
     @cached_property
-    def cells(self) -> np.ndarray:
-        """(C, 3) the middles of the cells of a grid in the sphere that are above the ground."""
+    def cells(self) -> Cells:
+        """Those of a grid in the sphere that are above the ground."""
         axis = (np.arange(CELLS) + 0.5) / CELLS * 2 - 1
         cells = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3)
         cells = self.middle + self.radius * cells[np.linalg.norm(cells, axis=1) < 1]
-        return cells if self.ground is None else cells[cells @ self.ground[0] > self.ground[1]]
-
-    def wide(self, small: Small) -> int:
-        """Pixels between two cells in a picture, rounded up."""
-        camera = small.view.camera
-        depth = max(float(camera.rotation[2] @ self.middle + camera.translation[2]), 1e-9)
-        pixels = camera.intrinsics[0, 0] / depth * small.shape[1] / camera.size[0]
-        return int(np.clip(np.ceil(2 * self.radius / CELLS * pixels), 1, 20))
+        if self.ground is not None:
+            cells = cells[cells @ self.ground[0] > self.ground[1]]
+        return Cells(cells, 2 * self.radius / CELLS)
 
     def sure(self, number: int, small: Small) -> np.ndarray:
         """(h w,) odds of the pixels that are known before colours are compared, 0 elsewhere."""
-        met = _covered(small, np.ones(len(self.cells), bool), self.wide(small))
+        met = _covered(small, np.ones(len(small.cells), bool))
         odds = np.where(met, 0.0, -SURE).reshape(-1)
         for points, value in ((self.seen_others[number], -SURE), (self.seen_points[number], SURE)):
             place, seen = _place(small.view, small.shape, points)
@@ -181,8 +214,8 @@ class Region:
         of the sphere covers; if the sphere fills the picture, the background is at its border."""
         share = np.where(sure > 0, 1.0, np.where(sure < 0, 0.0, 0.5))
         if (sure > 0).sum() < FEW:
-            inner = np.linalg.norm(self.cells - self.middle, axis=1) < CORE * self.radius
-            share = np.where((sure == 0) & _covered(small, inner, self.wide(small)).reshape(-1), 0.8, share)
+            inner = np.linalg.norm(self.cells.middles - self.middle, axis=1) < CORE * self.radius
+            share = np.where((sure == 0) & _covered(small, inner).reshape(-1), 0.8, share)
         if (sure < 0).sum() < FEW:
             share = np.where(border(small.shape).reshape(-1) & (sure == 0), 0.2, share)
         return share
@@ -199,31 +232,45 @@ def _spreads(points: np.ndarray, near: np.ndarray, normal: np.ndarray, height: f
     return bool(np.percentile(away[on], 90) > SPREADS * np.percentile(away[standing], 90))
 
 
-def _covered(small: Small, chosen: np.ndarray, wide: int) -> np.ndarray:
-    """(h, w) bool: the pixels whose rays meet chosen cells (C,), ``wide`` pixels apart."""
-    mask = np.zeros(small.shape, dtype=bool)
+def _covered(small: Small, chosen: np.ndarray) -> np.ndarray:
+    """(h, w) bool: the pixels whose rays meet chosen cells (C,)."""
+    mask, wide = np.zeros(small.shape, dtype=bool), small.wide
     mask.reshape(-1)[small.cells[chosen & small.sees]] = True
     padded = np.pad(mask, 2 * wide, mode="edge")
     closed = np.asarray(binary_closing(padded, np.ones((3, 3)), iterations=wide))
     return closed[2 * wide : -2 * wide, 2 * wide : -2 * wide]
 
 
-def _hints(smalls: Sequence[Small], shares: Sequence[np.ndarray], region: Region) -> list[np.ndarray]:
-    """(h w,) odds of each picture by cells that nearly all pictures that see them hold for object: more where
-    rays meet such cells, less where they meet none, nor any that too few see."""
-    seen, held = (np.zeros(len(smalls[0].sees), np.int32) for _ in range(2))
+def _held(smalls: Sequence[Small], shares: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(C,) bool: cells that nearly all pictures that see them hold for object, those that may be, and those that enough
+    pictures see."""
+    seen, held, beside = (np.zeros(len(smalls[0].sees), np.int32) for _ in range(3))
     for small, share in zip(smalls, shares, strict=True):
+        on = share.reshape(small.shape) > 0.5
+        # A cell may be wider than a limb in it, whose place cameras know to a pixel.
+        near = maximum_filter(on, 2 * ((small.wide + 1) // 2) + 1)
         seen += small.sees
-        held += small.sees & (share > 0.5)[small.cells]
-    possible = held >= AGREE * seen
-    agreed = possible & (seen >= max(SEEN * len(smalls), 2))
-    hints = []
-    for small in smalls:
-        wide = region.wide(small)
-        shallow = binary_dilation(~_covered(small, agreed, wide), iterations=wide)
-        near = binary_dilation(_covered(small, possible, wide), iterations=wide)
-        hints.append(np.where(shallow, np.where(near, 0.0, -HINT), HINT).reshape(-1))
-    return hints
+        held += small.sees & on.reshape(-1)[small.cells]
+        beside += small.sees & near.reshape(-1)[small.cells]
+    enough = seen >= max(SEEN * len(smalls), 2)
+    return (held >= AGREE * seen) & enough, beside >= MAYBE * seen, enough
+
+
+def _hint(small: Small, agreed: np.ndarray, possible: np.ndarray) -> np.ndarray:
+    """(h w,) odds of a picture by cells (C,): more where rays meet some that pictures agree on, and hardly any where
+    they meet none that may be object."""
+    shallow = binary_dilation(~_covered(small, agreed), iterations=small.wide)
+    return np.where(shallow, np.where(_covered(small, possible), 0.0, -SURE), HINT).reshape(-1)
+
+
+def _confirmed(small: Small, share: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    """Shares (h w,) of a picture without small parts whose rays mostly meet none of chosen cells (C,): other pictures
+    tell a leaf, whose stem is lost, from the background."""
+    number, areas = labelled(share.reshape(small.shape) > 0.5)
+    shown = np.bincount(number.reshape(-1), _covered(small, cells).reshape(-1), len(areas))
+    dropped = (areas < PART * areas[1:].max(initial=0)) & (shown < 0.5 * areas)
+    dropped[0] = False
+    return np.where(dropped[number.reshape(-1)], 0.0, share)
 
 
 def _place(view: View, shape: tuple[int, int], points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -248,12 +295,22 @@ def _flat(view: View) -> np.ndarray:
     return codes[..., :3] * codes[..., 3:] if codes.shape[-1] == 4 else codes
 
 
-def _small(view: View, cells: np.ndarray) -> Small:
+def _small(view: View, cells: Cells, middle: np.ndarray) -> Small:
     codes = _flat(view)
     height, width = codes.shape[:2]
     scale = min(1.0, WIDTH / max(width, height))
     colour = lab(resize(codes, (max(round(width * scale), 2), max(round(height * scale), 2))))
-    return Small(view, colour.astype(np.float32), bins_of(colour), *_place(view, colour.shape[:2], cells))
+    nothing = np.zeros(0, np.int32), np.zeros(0, bool)
+    return _with_cells(Small(view, colour.astype(np.float32), bins_of(colour), *nothing), cells, middle)
+
+
+def _with_cells(small: Small, cells: Cells, middle: np.ndarray) -> Small:
+    """A picture with other cells around the middle (3,) of the object."""
+    camera = small.view.camera
+    depth = max(float(camera.rotation[2] @ middle + camera.translation[2]), 1e-9)
+    pixels = camera.intrinsics[0, 0] / depth * small.shape[1] / camera.size[0]
+    place, sees = _place(small.view, small.shape, cells.middles)
+    return replace(small, cells=place, sees=sees, wide=int(np.clip(np.ceil(cells.side * pixels), 1, 20)))
 
 
 def _laplacian(colour: np.ndarray) -> sparse.csr_array:
@@ -308,7 +365,7 @@ def _full(view: View, share: np.ndarray) -> np.ndarray:
     factors = height / share.shape[0], width / share.shape[1]
     mask = np.asarray(zoom(share, factors, order=1, grid_mode=True, mode="nearest")) > 0.5
     if mask.any():
-        mask = clean(sharpened(codes, mask), SPECK)
+        mask = clean(sharpened(codes, mask), SPECK, SPECK)
     return mask if scale == 1.0 else resize(mask.astype(np.float32), full) > 0.5
 
 
@@ -405,13 +462,13 @@ def lab(codes: np.ndarray) -> np.ndarray:
     return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)], axis=-1)
 
 
-def clean(mask: np.ndarray, hole: float = HOLE) -> np.ndarray:
-    """A mask without specks, small parts and holes smaller than a share of it."""
+def clean(mask: np.ndarray, hole: float = HOLE, part: float = PART) -> np.ndarray:
+    """A mask without specks, parts smaller than a share of the largest and holes smaller than a share of it."""
     core = binary_dilation(binary_erosion(mask, np.ones((2, 2))), np.ones((3, 3)))
     mask = mask & core
     number, areas = labelled(mask)
     if len(areas) > 2:
-        mask = mask & np.append(False, areas[1:] >= PART * areas[1:].max())[number]
+        mask = mask & np.append(False, areas[1:] >= part * areas[1:].max())[number]
     number, areas = labelled(binary_fill_holes(mask) & ~mask)
     areas[0] = mask.size
     return mask | (areas < max(hole * mask.sum(), 1))[number]

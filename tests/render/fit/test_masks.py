@@ -14,7 +14,17 @@ from scipy.ndimage import binary_dilation, binary_erosion, gaussian_filter
 from dressi import DressiAD, InputError
 from dressi.render import Camera, Cameras, Mesh, iou, linear_to_srgb, orbit, primitives, render, ring
 from dressi.render.fit import draw
-from dressi.render.fit.common_masks import Small, _place, _spreads, bins_of, common_masks, filled
+from dressi.render.fit.common_masks import (
+    Small,
+    _confirmed,
+    _held,
+    _hint,
+    _place,
+    _spreads,
+    bins_of,
+    common_masks,
+    filled,
+)
 from dressi.render.fit.data.agreeing import agreeing
 from dressi.render.fit.masks import box, clean, difference, has_masks, mask_maker, otsu, threshold
 from dressi.render.io import Photos, encode_png, load_photos, read_image, save_image
@@ -284,6 +294,39 @@ def test_dark_parts_before_black_are_no_holes():
     first, second = (wrong.astype(float).ravel() for wrong in (mask & ~gap & ~part, mask & ~gap))
     masks = [share.reshape(64, 64) > 0.5 for share in filled(smalls, [first, second])]
     assert_array_equal(masks, [mask & ~gap] * 2)
+
+
+def seen_small(cells: np.ndarray, wide: int) -> Small:
+    """A grey picture of 64x64 with cells at flat indices of its pixels."""
+    view = View(Path("a.png"), None, Camera.perspective(40, (64, 64), (0, 0, 4), (0, 0, 0)), Lens())
+    colour = np.zeros((64, 64, 3))
+    return Small(view, colour, bins_of(colour), cells, np.ones(len(cells), bool), wide)
+
+
+def test_a_limb_narrower_than_cells_may_be_object():
+    """A line of a pixel passes beside the middles of two cells of three; one picture of five lacks it, or two do."""
+    small = seen_small(np.array([10 * 64 + 20, 40 * 64 + 50, 50 * 64 + 20]), 4)
+    line = np.zeros((64, 64))
+    line[:, 22] = 1
+    for lacking, expected in ((1, [True, False, True]), (2, [False, False, False])):
+        shares = [line.ravel()] * (5 - lacking) + [np.zeros(64 * 64)] * lacking
+        agreed, possible, enough = _held([small] * 5, shares)
+        assert_array_equal(possible, expected)
+        assert not agreed.any() and enough.all()
+    odds = _hint(small, np.zeros(3, bool), np.array([True, False, False])).reshape(64, 64)
+    assert odds[10, 20] == 0 and odds[40, 50] < 0
+
+
+def test_a_part_that_other_pictures_show_is_kept():
+    """Of two small parts beside the body, cells that are held for object lie before one."""
+    body, leaf, other = (np.zeros((64, 64), bool) for _ in range(3))
+    body[20:50, 10:50], leaf[4:9, 20:25], other[4:9, 40:45] = True, True, True
+    small = seen_small(np.flatnonzero(leaf | other), 1)
+    held = leaf.reshape(-1)[small.cells]
+    share = (body | leaf | other).astype(float).ravel()
+    assert_array_equal(_confirmed(small, share, held).reshape(64, 64) > 0.5, body | leaf)
+    nothing = np.zeros(64 * 64)
+    assert_array_equal(_confirmed(small, nothing, held), nothing)
 
 
 def test_a_lens_moves_what_is_compared(common_photographs):
