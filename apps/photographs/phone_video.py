@@ -54,6 +54,9 @@ RATE = 30.0
 """Frames a second."""
 FULL_WELL, READ = 3000.0, 4.0
 """Electrons of white, and of the noise of reading."""
+PART, MANY = 0.01, 200_000
+"""Size of the parts of the truth that are seen or hidden as a whole, of the diagonal of its box, and the number of them from which
+none is split."""
 
 
 def path(seconds: np.ndarray, centre: np.ndarray, radius: float, turn: float, rng: np.random.Generator):
@@ -210,14 +213,25 @@ def cameras_of(fit: Path, video: Path) -> dict[str, Camera] | None:
     return {view.image.name: view.camera for view in read_calibration(video, model).views}
 
 
+def parted(mesh: Mesh) -> Mesh:
+    """Positions and faces, these in parts of at most ``PART``, so that what is hidden of a face is told from the rest."""
+    mesh = Mesh(mesh.positions, mesh.faces)
+    most = PART * float(np.linalg.norm(np.ptp(mesh.bounds(), axis=0)))
+    while True:
+        areas = mesh.face_areas()
+        # Of the face at which a point of the surface lies.
+        if np.sqrt(2 * np.average(areas, weights=areas)) <= most or len(areas) > MANY:
+            return mesh
+        mesh = mesh.subdivide()
+
+
 def surface_percent(truth: Mesh, found: Mesh, cameras: Cameras) -> dict[str, float]:
     """Distances between surfaces where a camera sees the truth, in percent of the diagonal of its box, and there the
     median of the angles between the faces of both, in degrees."""
+    truth = parted(truth)
     faces = render(truth, cameras, light=None, outputs=("face",)).face  # type: ignore[union-attr]
     counts = np.bincount(faces[faces >= 0], minlength=len(truth.faces))
-    shown = replace(
-        truth, faces=truth.faces[counts > 0], uv_faces=None, uvs=None, normals=None, normal_faces=None
-    )
+    shown = replace(truth, faces=truth.faces[counts > 0])
     points = sample_surface(shown, 20_000, 0)
     diagonal = float(np.linalg.norm(np.ptp(truth.bounds(), axis=0)))
     there = SurfaceDistance(found, 100_000)
