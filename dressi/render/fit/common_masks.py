@@ -9,8 +9,8 @@
 4. Cells of a grid count that nearly all other pictures that see them hold for object. They correct the odds of
    pixels whose rays meet such cells; pixels whose rays meet none that most pictures may hold for object are
    background. From 2 again, with smaller cells where the object may be: thin limbs are narrower than the first.
-5. Holes whose colours, told apart more finely, are the object's rather than the background's are filled: dark
-   parts before a dark background.
+5. The last round tells colours apart more finely and spreads odds less far: it finds dark parts before a dark background, and
+   gaps. Earlier ones do not, as fine colours of what stands beside the object would be taken for the object's.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from ..io.images import read_image, resize, scaled_size, to_linear_rgb
 from ..io.photos import WAYS
 from ..objectives.hull import labelled
 from ..reconstruct.motion import find_ground, looked_at
+from ..surface.color import linear_to_srgb
 
 WIDTH, OUTLINED = 512, 1280
 """Pixels of the longer side of the pictures that are segmented, and of those that outlines are moved in."""
@@ -71,8 +72,8 @@ SURE = 6.0
 """Odds of the pixels of points, and of those that rays of the sphere do not meet."""
 HINT = 2.0
 """Odds from the cells. Sure colours of the background outweigh them: gaps are seen from few directions."""
-TOLD = 0.05
-"""How much odds count, relative to one neighbour of the same colour."""
+TOLD, FINE_TOLD = 0.05, 0.1
+"""How much odds count, relative to one neighbour of the same colour, and in the last round."""
 ABOVE = 0.012
 """Distances of the cameras: a point or cell this high above the ground does not lie on it."""
 SPREADS = 2.0
@@ -135,9 +136,10 @@ def common_masks(calibration: Calibration, points: SparsePoints | None = None) -
     shares = [region.first(small, odds) for small, odds in zip(smalls, fixed, strict=True)]
     hints = [np.zeros(odds.shape) for odds in fixed]
     for number in range(ROUNDS):
-        told = colour_odds(smalls, shares)
+        last = number + 1 == ROUNDS
+        told = (fine_odds if last else colour_odds)(smalls, shares)
         shares = [
-            _spread(small, np.where(sure != 0, sure, colour + hint), before)
+            _spread(small, np.where(sure != 0, sure, colour + hint), before, last)
             for small, sure, colour, hint, before in zip(smalls, fixed, told, hints, shares, strict=True)
         ]
         agreed, possible, seen = _held(smalls, shares)
@@ -146,7 +148,7 @@ def common_masks(calibration: Calibration, points: SparsePoints | None = None) -
             cells = cells.cut(possible)
             smalls = [_with_cells(small, cells, region.middle) for small in smalls]
     shares = [_confirmed(small, share, possible & seen) for small, share in zip(smalls, shares, strict=True)]
-    pairs = zip(smalls, filled(smalls, shares), strict=True)
+    pairs = zip(smalls, shares, strict=True)
     masks = {small.view.image: _full(small.view, share.reshape(small.shape)) for small, share in pairs}
     if not any(mask.any() for mask in masks.values()):
         what = f"the photographs of '{calibration.path}' look at no common object that stands out"
@@ -292,7 +294,7 @@ def _place(view: View, shape: tuple[int, int], points: np.ndarray) -> tuple[np.n
 def _flat(view: View) -> np.ndarray:
     """(H, W, 1 or 3) codes of a photograph; what is transparent is black, as in a picture without alpha."""
     codes = read_image(view.image)
-    return codes[..., :3] * codes[..., 3:] if codes.shape[-1] == 4 else codes
+    return linear_to_srgb(to_linear_rgb(codes) * codes[..., 3:]) if codes.shape[-1] == 4 else codes
 
 
 def _small(view: View, cells: Cells, middle: np.ndarray) -> Small:
@@ -313,46 +315,31 @@ def _with_cells(small: Small, cells: Cells, middle: np.ndarray) -> Small:
     return replace(small, cells=place, sees=sees, wide=int(np.clip(np.ceil(cells.side * pixels), 1, 20)))
 
 
-def _laplacian(colour: np.ndarray) -> sparse.csr_array:
-    """(h w, h w): weights between neighbours of like colours; one of the same colour has weight 1."""
+def _laplacian(colour: np.ndarray, fine: bool) -> sparse.csr_array:
+    """(h w, h w): weights between neighbours of like colours; one of the same colour has weight 1. fine: whether faint outlines
+    count as well, those of dark parts before a dark background."""
     height, width = colour.shape[:2]
     number = np.arange(height * width).reshape(height, width)
     first = np.concatenate([number[:, :-1].ravel(), number[:-1].ravel()])
     second = np.concatenate([number[:, 1:].ravel(), number[1:].ravel()])
     flat = colour.reshape(-1, 3)
     square = ((flat[first] - flat[second]) ** 2).sum(1)
-    weight = np.exp(-square / max(2 * float(square.mean()), 1e-6)) + 1e-3
+    far, means = (np.sqrt(square), 1) if fine else (square, 2)
+    weight = np.exp(-far / max(means * float(far.mean()), 1e-6)) + 1e-3
     rows = np.concatenate([first, second]), np.concatenate([second, first])
     beside = sparse.csr_array((np.tile(weight, 2), rows), (flat.shape[0],) * 2)
     return sparse.csr_array(sparse.diags_array(beside.sum(1)) - beside)
 
 
-def _spread(small: Small, odds: np.ndarray, before: np.ndarray) -> np.ndarray:
+def _spread(small: Small, odds: np.ndarray, before: np.ndarray, fine: bool) -> np.ndarray:
     """(h w,) shares of object, of odds that spread to neighbours of like colours."""
-    count = TOLD * np.abs(odds) + 1e-4
+    count = (FINE_TOLD if fine else TOLD) * np.abs(odds) + 1e-4
     count = np.where(np.abs(odds) >= SURE, 10.0, count)
     prior = 1 / (1 + np.exp(-odds))
-    matrix = _laplacian(small.colour) + sparse.diags_array(count)
+    matrix = _laplacian(small.colour, fine) + sparse.diags_array(count)
     scale = sparse.diags_array(1 / matrix.diagonal())
     found, _ = cg(matrix, count * prior, x0=before, rtol=1e-2, maxiter=100, M=scale)
     return np.clip(found, 0, 1)
-
-
-def filled(smalls: Sequence[Small], shares: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Shares (h w,) of pictures, whose holes belong to the object where their colours are its rather than those of the
-    background around."""
-    masks = [share.reshape(small.shape) > 0.5 for small, share in zip(smalls, shares, strict=True)]
-    holes = [labelled(np.asarray(binary_fill_holes(mask)) & ~mask)[0].reshape(-1) for mask in masks]
-    fine = [replace(small, bins=bins_of(small.colour, FINE)) for small in smalls]
-    # Holes are neither the object's nor the background's here: they would decide on themselves.
-    around = [np.where(hole > 0, 0.5, share) for hole, share in zip(holes, shares, strict=True)]
-    odds = colour_odds(fine, around, FINE, FINE_BLUR)
-    whole = []
-    for share, hole, told in zip(shares, holes, odds, strict=True):
-        alike = np.bincount(hole, told) > 0
-        alike[0] = False
-        whole.append(np.where(alike[hole], 1.0, share))
-    return whole
 
 
 def _full(view: View, share: np.ndarray) -> np.ndarray:
@@ -373,8 +360,9 @@ def _full(view: View, share: np.ndarray) -> np.ndarray:
 
 BINS, BLUR = 32, 0.5
 """Bins along each axis of CIELAB, and how far counts spread, in bins."""
-FINE, FINE_BLUR = 128, 0.35
-"""The same for holes: what is not quite as black as the background behind them is the object's."""
+FINE, FINE_BLUR, USUAL = 128, 0.35, 0.5
+"""The same where colours are told apart finely, as what is not quite as black as the background is the object's; and how much
+the usual odds count beside."""
 TILES, COARSE, ELSEWHERE = 8, 8, 0.2
 """Tiles along each side of a picture, bins of theirs along each axis, and the least share that a colour of the
 background keeps where no background around has it."""
@@ -421,6 +409,14 @@ def colour_odds(
             np.clip(np.log(before / (behind * _around(small, own, side) + 1e-5)), -MOST_ODDS, MOST_ODDS)
         )
     return odds
+
+
+def fine_odds(smalls: Sequence[Small], shares: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The odds of colours that are told apart more finely as well. Of a fine colour that hardly any pixel has the usual odds
+    tell."""
+    fine = [replace(small, bins=bins_of(small.colour, FINE)) for small in smalls]
+    pairs = zip(colour_odds(fine, shares, FINE, FINE_BLUR), colour_odds(smalls, shares), strict=True)
+    return [np.clip(one + USUAL * usual, -MOST_ODDS, MOST_ODDS) for one, usual in pairs]
 
 
 def _around(small: Binned, share: np.ndarray, side: int) -> np.ndarray:

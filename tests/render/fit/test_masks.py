@@ -22,8 +22,9 @@ from dressi.render.fit.common_masks import (
     _place,
     _spreads,
     bins_of,
+    colour_odds,
     common_masks,
-    filled,
+    fine_odds,
 )
 from dressi.render.fit.data.agreeing import agreeing
 from dressi.render.fit.masks import box, clean, difference, has_masks, mask_maker, otsu, threshold
@@ -277,9 +278,10 @@ def test_the_object_is_found(common_photographs):
     assert iou(masks.astype(float), truth.astype(float)) > 0.95
 
 
-def test_dark_parts_before_black_are_no_holes():
-    """Of two holes, one shows the background and the other a part that is not quite as black, which the second picture shows
-    before the object."""
+def test_dark_parts_before_black_are_told_from_gaps():
+    """Of two holes of a mask, one shows the background and the other a part that is not quite as black, which the second picture
+    shows before the object. By the usual odds most of it is
+    background."""
     rng, view = (
         np.random.default_rng(0),
         View(Path("a.png"), None, Camera.perspective(40, (64, 64), (0, 0, 4), (0, 0, 0)), Lens()),
@@ -291,9 +293,13 @@ def test_dark_parts_before_black_are_no_holes():
     colour[part] = (2, 0, 0) + rng.uniform(0, 2, (part.sum(), 1)) * (1, 0, 0)
     colour[gap] = 0
     smalls = [Small(view, colour, bins_of(colour), np.zeros(0, int), np.zeros(0, bool))] * 2
-    first, second = (wrong.astype(float).ravel() for wrong in (mask & ~gap & ~part, mask & ~gap))
-    masks = [share.reshape(64, 64) > 0.5 for share in filled(smalls, [first, second])]
-    assert_array_equal(masks, [mask & ~gap] * 2)
+    # Odds that spread from around a hole make it unsure.
+    shares = [share.ravel() for share in (np.where(part, 0.4, mask & ~gap), np.where(gap, 0.0, mask))]
+    usual, fine = (
+        [odds.reshape(64, 64) > 0 for odds in of(smalls, shares)] for of in (colour_odds, fine_odds)
+    )
+    assert_array_equal(fine, [mask & ~gap] * 2)
+    assert usual[0][part].mean() < 0.25
 
 
 def seen_small(cells: np.ndarray, wide: int) -> Small:
