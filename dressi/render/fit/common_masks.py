@@ -63,8 +63,9 @@ AGREE = 0.85
 MAYBE = 0.8
 """The same of a cell that may be of the object, beside which pictures hold a pixel for object: a limb that a few
 pictures lack stays."""
-SEEN = 0.15
-"""Share of all pictures that must see a cell of the object."""
+SEEN, OFTEN = 0.15, 0.5
+"""Shares of all pictures that must see a cell of the object, and one that confirms a part of a mask: a few pictures look the
+same way and agree on what lies behind the object."""
 SPECK = 0.001
 """Share of a mask below which holes are filled, and of its largest part below which parts are dropped: what all
 pictures say decides on larger ones."""
@@ -147,7 +148,8 @@ def common_masks(calibration: Calibration, points: SparsePoints | None = None) -
         if number + 1 == COARSE_ROUNDS:
             cells = cells.cut(possible)
             smalls = [_with_cells(small, cells, region.middle) for small in smalls]
-    shares = [_confirmed(small, share, possible & seen) for small, share in zip(smalls, shares, strict=True)]
+    often = possible & (seen >= OFTEN)
+    shares = [_confirmed(small, share, often) for small, share in zip(smalls, shares, strict=True)]
     pairs = zip(smalls, shares, strict=True)
     masks = {small.view.image: _full(small.view, share.reshape(small.shape)) for small, share in pairs}
     if not any(mask.any() for mask in masks.values()):
@@ -244,8 +246,8 @@ def _covered(small: Small, chosen: np.ndarray) -> np.ndarray:
 
 
 def _held(smalls: Sequence[Small], shares: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(C,) bool: cells that nearly all pictures that see them hold for object, those that may be, and those that enough
-    pictures see."""
+    """(C,) each: whether nearly all pictures that see cells hold them for object, whether they may be, and the share of the
+    pictures that see them."""
     seen, held, beside = (np.zeros(len(smalls[0].sees), np.int32) for _ in range(3))
     for small, share in zip(smalls, shares, strict=True):
         on = share.reshape(small.shape) > 0.5
@@ -255,7 +257,7 @@ def _held(smalls: Sequence[Small], shares: Sequence[np.ndarray]) -> tuple[np.nda
         held += small.sees & on.reshape(-1)[small.cells]
         beside += small.sees & near.reshape(-1)[small.cells]
     enough = seen >= max(SEEN * len(smalls), 2)
-    return (held >= AGREE * seen) & enough, beside >= MAYBE * seen, enough
+    return (held >= AGREE * seen) & enough, beside >= MAYBE * seen, seen / len(smalls)
 
 
 def _hint(small: Small, agreed: np.ndarray, possible: np.ndarray) -> np.ndarray:

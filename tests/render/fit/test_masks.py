@@ -316,9 +316,11 @@ def test_a_limb_narrower_than_cells_may_be_object():
     line[:, 22] = 1
     for lacking, expected in ((1, [True, False, True]), (2, [False, False, False])):
         shares = [line.ravel()] * (5 - lacking) + [np.zeros(64 * 64)] * lacking
-        agreed, possible, enough = _held([small] * 5, shares)
+        agreed, possible, seen = _held([small] * 5, shares)
         assert_array_equal(possible, expected)
-        assert not agreed.any() and enough.all()
+        assert not agreed.any() and (seen == 1).all()
+    blind = replace(small, sees=np.array([True, False, True]))
+    assert_array_equal(_held([small, small, blind, blind], [line.ravel()] * 4)[2], [1, 0.5, 1])
     odds = _hint(small, np.zeros(3, bool), np.array([True, False, False])).reshape(64, 64)
     assert odds[10, 20] == 0 and odds[40, 50] < 0
 
