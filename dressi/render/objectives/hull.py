@@ -15,6 +15,8 @@ from .metrics import iou
 
 _POOL = 4
 """Cells along each side of one of the grid that says which rays miss the hull."""
+_WRONG = 0.1
+"""Share of the masks that may lack a part which the box of the object holds all the same."""
 _CELLS = 128
 """Most cells along each side of the grid that bounds the hull: 16 times a power of two. Two for a pixel of
 the masks are enough, as a cell is kept if it lies within 1.5 pixels of one that is covered."""
@@ -72,15 +74,17 @@ def inside_masks(
     points: np.ndarray,
     least_seen: int = 1,
     known: np.ndarray | None = None,
+    lacking: int = 0,
 ) -> np.ndarray:
     """(P,) bool: points (P, 3) of the hull of bool masks (N, H, W), seen by at least `least_seen` cameras
-    where those are known."""
+    where those are known. So many masks may be `lacking` a point."""
     alive = np.arange(len(points))
-    seen = np.zeros(len(points), dtype=np.int64)
+    seen, outside = np.zeros((2, len(points)), dtype=np.int64)
     for mask, told, camera in zip(masks, _known(masks, known), cameras, strict=True):
         sees, covered = look_up(mask, told, camera, points[alive])
         seen[alive] += sees
-        alive = alive[covered | ~sees]
+        outside[alive] += sees & ~covered
+        alive = alive[outside[alive] <= lacking]
     inside = np.zeros(len(points), dtype=bool)
     inside[alive] = True
     return inside & (seen >= least_seen)
@@ -120,13 +124,21 @@ def estimate_bounds(
     half = 1.25 * min(max(extents), float(np.median(distances)))
     axis = (np.arange(grid) + 0.5) / grid * 2 - 1
     points = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3) * half + center
-    inside = inside_masks(masks, cameras, points, (len(cameras) + 1) // 2, known)
+    # Thin parts fall between the points of a coarse grid: a cell counts if masks show any of it.
+    reach = np.sqrt(3) * half / grid
+    wide = [reach * camera.intrinsics[0, 0] / camera.project(center)[1] for camera in cameras]
+    grown = np.stack(
+        [
+            scipy.ndimage.distance_transform_edt(~mask) <= pixels
+            for mask, pixels in zip(masks, wide, strict=True)
+        ]
+    )
+    lacking = int(_WRONG * len(cameras))
+    inside = inside_masks(grown, cameras, points, (len(cameras) + 1) // 2, known, lacking)
     if not inside.any():
         return np.stack([center - typical, center + typical])
-    # Parts within a cell of each other belong together: thin ones fall between the points of a coarse grid.
-    near = scipy.ndimage.binary_dilation(inside.reshape((grid,) * 3), np.ones((3, 3, 3)))
-    points, cell = points[inside & _largest(near).reshape(-1)], 2 * half / grid
-    return np.stack([points.min(0) - cell, points.max(0) + cell])
+    points = points[_largest(inside.reshape((grid,) * 3)).reshape(-1)]
+    return np.stack([points.min(0) - half / grid, points.max(0) + half / grid])
 
 
 def check_cameras(cameras: Cameras, bounds: np.ndarray) -> None:

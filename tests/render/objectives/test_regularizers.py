@@ -462,6 +462,24 @@ def test_bounds_are_estimated_from_masks():
     assert ((bounds[1] - bounds[0]) < 2 * size).all()
 
 
+def test_the_box_of_masks_holds_limbs_thinner_than_a_cell():
+    """A slanted bar stands out of a ball on both sides; one picture of ten lacks it."""
+    ball, bar = primitives.icosphere(2), primitives.cube()
+    along = np.array([1.0, 0.31, 0.17]) / np.linalg.norm([1.0, 0.31, 0.17])
+    across = np.cross(along, (0, 1, 0)) / np.linalg.norm(np.cross(along, (0, 1, 0)))
+    axes = np.stack([along, 0.012 * across, 0.012 * np.cross(along, across)])
+    limbs = bar.positions / np.abs(bar.positions).max() @ axes
+    positions = np.concatenate([0.4 * ball.positions, limbs])
+    faces = np.concatenate([ball.faces, bar.faces + len(ball.positions)])
+    train = views.ring(np.zeros(3), 1.0, 10, (128, 128))
+    masks = masks_of(positions, faces, train.matrices, (128, 128))
+    masks[3] = masks_of(0.4 * ball.positions, ball.faces, train.matrices, (128, 128))[3]
+    bounds = estimate_bounds(masks, train)
+    low, high = positions.min(0), positions.max(0)
+    assert (bounds[0] <= low + 0.02).all() and (bounds[1] >= high - 0.02).all()
+    assert (np.ptp(bounds, axis=0) < high - low + 0.2).all()
+
+
 def test_cameras_that_cannot_see_the_object_are_named():
     train, *_, bounds = views_of(primitives.icosphere(1))
     good = train[0]
