@@ -519,8 +519,8 @@ def stereo_start(dataset: Dataset, hull: Hull, faces: int, make_engine: MakeEngi
     if share < least:
         raise InputError(
             f"depths of {len(maps)} pictures agree at {100 * share:.0f} % of the pixels of their masks, less"
-            f" than {100 * least:.0f} %: stereo needs texture, the same light in all pictures, and views 10"
-            " to 30 degrees apart"
+            f" than {100 * least:.0f} %: stereo needs texture, the same light in all pictures, cameras good to a pixel,"
+            " and views 10 to 30 degrees apart"
         )
     field = fused(views, maps, hull.field, hull.grid)
     field = repaired(field, hull.field, hull.grid, views)
