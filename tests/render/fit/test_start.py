@@ -378,6 +378,18 @@ def test_a_start_is_kept_for_a_fit_that_was_stopped(tmp_path, monkeypatch: pytes
     assert not list(tmp_path.iterdir())
 
 
+def test_a_hull_of_thin_limbs_keeps_them_where_poses_are_adjusted(monkeypatch: pytest.MonkeyPatch):
+    """Coarse pictures, which such limbs are no pixel wide in, are left out."""
+    scene, options = pictures_of_nothing(), FitOptions(size=(64, 64), texture_size=8, adjust_poses=True)
+    thin = primitives.icosphere(5, 0.5)
+    monkeypatch.setattr(job_module, "start_mesh", lambda *given: (thin, False))
+    *outlines, last = rounds_of(scene, options, None, DressiAD)[1]
+    assert last.adjusts and not any(plan.adjusts or plan.weights for plan in outlines)
+    assert min(plan.pixels for plan in [*outlines, last]) >= 64
+    others = rounds_of(scene, replace(options, adjust_poses=False), None, DressiAD)[1]
+    assert min(plan.pixels for plan in others) < 64 and not any(plan.adjusts for plan in others)
+
+
 def test_stereo_begins_anew_and_colours_count_once_poses_are_found(monkeypatch: pytest.MonkeyPatch):
     options = FitOptions(size=(8, 8), steps=60, texture_size=8, refine_poses=True)
     begun = primitives.icosphere(1, 0.5)

@@ -40,6 +40,10 @@ def shape_rounds(
         share[:2] = [0, share[0] + share[1]]
     if near and exact and (options.follows_colours or options.lit) and full:
         plans = _thin_rounds(options, steps) if thin else _near_rounds(options, steps)
+    elif near and thin and full and options.adjust_poses:
+        # Coarse pictures, in which colours reach far, would take such parts away.
+        last = _fitted_round(options, min(steps, FITTED_STEPS), options.follows_colours)
+        plans = [*_thin_rounds(options, steps), replace(last, adjusts=True)]
     else:
         plans = _fine_rounds(options, share, exact) if full else _coarse_rounds(options, share)
     return _finished(options, plans, exact)
