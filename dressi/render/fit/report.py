@@ -584,6 +584,12 @@ class Score:
         return {name: _number(getattr(self, name)) for name in names}
 
 
+def _whole(masks: np.ndarray, colors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pixels that are covered from a half on as if they were whole, with the mean colour of what covers them."""
+    covered = masks >= 0.5
+    return covered.astype(np.float32), colors * (covered / np.maximum(masks, 0.5))[..., None]
+
+
 def score(
     views: Observations,
     masks: np.ndarray,
@@ -596,9 +602,10 @@ def score(
     exposures: (N,) factors of the light of the views.  gains: (N, 3) factors of their sRGB codes: what the
     fit knows or expects of their exposures, which ``plain`` leaves out."""
     if views.photographed:
-        covered = masks >= 0.5
-        colors = colors * (covered / np.maximum(masks, 0.5))[..., None]
-        masks = covered.astype(np.float32)
+        masks, colors = _whole(masks, colors)
+        views = replace(
+            views, **dict(zip(("masks", "colors"), _whole(views.masks, views.colors), strict=True))
+        )
     colors = exposed(colors, exposures, None)
     covered, deep = silhouettes(colors, views.colors, views.masks), interior(masks, views.masks)
     overlaps = iou_per_view(masks, views.masks, views.known)

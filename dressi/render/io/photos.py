@@ -41,7 +41,8 @@ WAYS = (
 class Photos:
     """N photographs at one size, sorted by file name.
 
-    images: (N, H, W, 3) float32 linear light, background included.  masks: (N, H, W) float32, 0 or 1.
+    images: (N, H, W, 3) float32 linear light, background included, at outlines that of the object.
+    masks: (N, H, W) float32 in [0, 1], the share of a pixel that the object covers; covered from 1/2 on.
     known: (N, H, W) bool, False in padding and where undistortion found nothing; None is True everywhere.
     Images and masks are 0 where it is False.
     bounds: (2, 3) box of the object.  notes: what was assumed because the folder does not say.
@@ -119,7 +120,7 @@ def load_photos(
 ) -> Photos:
     """Read a folder of calibrated photographs, resized to size (W, H) if given.
 
-    Images are resized by area in linear light; masks by area, then covered where at least half is. Intrinsics
+    Images are resized by area in linear light; masks by area. Intrinsics
     scale with each axis. Colours of images with alpha are weighted by it, so no background leaks in. Lens
     distortion is removed before, by linear interpolation. Photographs of several sizes keep their
     proportions: each is shrunk to fit into the size and padded on the right and below.
@@ -190,7 +191,7 @@ def load_photos(
     with usable(calibration.path, "the cameras"):
         bounds = calibration.bounds
         if bounds is None:
-            bounds = _estimated(calibration, coverage, views, known)
+            bounds = _estimated(calibration, coverage >= 0.5, views, known)
         check_cameras(views, bounds)
         views = views.around(*sphere_of(bounds))
     if depths is not None:
@@ -268,7 +269,7 @@ def _parts(read: list[tuple[View, Part, Layers]], common: Size) -> list[Part] | 
     pictures are as good."""
     view, look, _ = read[0]
     full, scale = np.array(view.camera.size), np.array(view.camera.size) / look.frame
-    places = [np.argwhere(layer.coverage > 0)[:, ::-1] for *_, layer in read]
+    places = [np.argwhere(layer.coverage >= 0.5)[:, ::-1] for *_, layer in read]
     low, high = np.stack([p.min(0) for p in places]) * scale, np.stack([p.max(0) + 1 for p in places]) * scale
     extent = (high - low).max(0)
     extent = np.minimum(extent + 2 * np.maximum(MARGIN * extent.max(), LEAST_MARGIN * scale.max()), full)
@@ -320,7 +321,7 @@ def _read(
     masks: Callable[[View, np.ndarray], np.ndarray] | None,
     depths: Depths | None,
 ) -> Layers:
-    """A photograph without its lens, at its size in the common one; coverage is 0 or 1, known bool."""
+    """A photograph without its lens, at its size in the common one; known is bool, and nothing is covered elsewhere."""
     codes = read_image(view.image)
     color, taken = to_linear_rgb(codes).astype(np.float32), codes.shape
     cut = None if view.panorama is None else Undistortion.cut(view.camera, view.panorama)
@@ -359,22 +360,23 @@ def _read(
         layers = layers.mapped(lambda image: resize(image, frame))
     layers = layers.padded(common)
     known = layers.known > 0.999
-    covered = known & (layers.coverage >= 0.5)
+    coverage = np.where(known, np.clip(layers.coverage, 0, 1), 0).astype(np.float32)
+    covered = coverage >= 0.5
     if not covered.any() and masks is None:
         raise InputError(
             f"the mask '{view.mask or view.image}' is empty; draw the object in it or remove the view"
         )
     color = (layers.color * known[..., None]).astype(np.float32)
     depth = (layers.depth * covered).astype(np.float32)
-    return Layers(color, covered.astype(np.float32), known, depth)
+    return Layers(color, coverage, known, depth)
 
 
 def _with_object(
     calibration: Calibration, read: list[tuple[View, Part, Layers]]
 ) -> list[tuple[View, Part, Layers]]:
     """Those with an object in the mask that was made; the others are noted. Raises InputError if most are."""
-    kept = [one for one in read if one[2].coverage.any()]
-    missing = [f"'{view.image.name}'" for view, _, layer in read if not layer.coverage.any()]
+    kept = [one for one in read if (one[2].coverage >= 0.5).any()]
+    missing = [f"'{view.image.name}'" for view, _, layer in read if not (layer.coverage >= 0.5).any()]
     lost = f"no object was found in {len(missing)} of {len(read)} photographs"
     if 2 * len(kept) < len(read) or not kept:
         raise InputError(f"{lost}, such as {missing[0]}; choose another --masks")

@@ -44,7 +44,7 @@ class Observations:
 
     known: (N, H, W) bool, the valid pixels; None if all are. Masks are 0 elsewhere.  samples: with how many
     samples a pixel they were drawn (``draw``), and results are drawn to be compared with them.  photographed:
-    masks are 0 or 1, and colours are those of what covers at least half of a pixel, in the mean over that
+    results are compared with them where at least half of a pixel is covered, by the mean colour of that
     part of it.  depths: (N, H, W) distances along the optical axis in units of the world, 0 where unknown;
     None if there are none.  fringe: pixels by which the masks are wider than the object
     (``textures.rims.fringe``).
