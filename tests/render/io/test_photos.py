@@ -108,6 +108,14 @@ def test_resized_photographs_fit_resized_cameras(folder, scene, size):
     assert iou(photos.masks, expected) > 0.93
 
 
+def test_masks_of_smaller_pictures_keep_the_share_of_a_pixel(folder):
+    whole, small = load_photos(folder), load_photos(folder, (SIZE[0] // 4, SIZE[1] // 4))
+    count, height, width = small.masks.shape
+    shares = (whole.masks >= 0.5).reshape(count, height, 4, width, 4).mean((2, 4))
+    assert_allclose(small.masks, shares, atol=1e-5)
+    assert ((shares > 0) & (shares < 1)).any((1, 2)).all()
+
+
 @pytest.mark.parametrize("lens", [None, (0.1, 0.0, 0.0, 0.0)])
 def test_photographs_are_cut_to_the_object_and_keep_their_pixels(tmp_path, calibration_scene, lens):
     """Parts of one size, of as many pixels as the whole pictures would have; cameras and pictures fit each other."""

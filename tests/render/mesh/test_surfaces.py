@@ -359,6 +359,20 @@ def ellipsoid() -> Mesh:
     return Mesh(ball.positions * (0.5, 1, 3), ball.faces)
 
 
+def test_needles_keep_their_length():
+    """However often edges become longer than a needle is wide."""
+    ball = primitives.icosphere(4)
+    away = np.linalg.norm(ball.positions - (0, 1, 0), axis=1)
+    horned = ball.moved(ball.positions + np.maximum(1 - away / 0.12, 0)[:, None] * (0, 1, 0))
+    spindle = ball.moved(ball.positions * (0.03, 1, 0.03))
+    for mesh, lengths in ((horned, 0.12), (spindle, 0.1)):
+        found = mesh
+        for _ in range(3):
+            found = remesh(found, lengths=lengths).mesh
+        assert len(found.faces) < 0.5 * len(mesh.faces)
+        assert np.ptp(found.positions[:, 1]) > 0.75 * np.ptp(mesh.positions[:, 1])
+
+
 @pytest.mark.parametrize("faces", [400, 1200])
 @pytest.mark.parametrize("mesh", [ellipsoid(), primitives.torus(24, 12)], ids=["ellipsoid", "torus"])
 def test_the_shape_stays_and_faces_become_even(mesh, faces):
