@@ -45,8 +45,8 @@ from dressi.render.fit.data.dataset import (
     regions,
 )
 from dressi.render.fit.data.directional import REACH, DirectionalColour, bands, mean_directions
-from dressi.render.fit.data.seen import glossy
 from dressi.render.fit.data.learned import ROUNDS, Learned, ViewBatches, round_size
+from dressi.render.fit.data.seen import glossy
 from dressi.render.fit.graphs.round import Found, start
 from dressi.render.fit.options import schedule
 from dressi.render.fit.phases.shape import ShapeRound
