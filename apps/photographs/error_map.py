@@ -21,6 +21,7 @@ from dressi import DressiAD
 from dressi.render import load_mesh
 from dressi.render.drawing.draw import draw
 from dressi.render.fit.data.dataset import photo_dataset
+from dressi.render.fit.report import whole_pixels
 from dressi.render.io import load_photos, save_png, write_json
 from dressi.render.io.files import read_json
 from dressi.render.io.images import read_image
@@ -100,11 +101,10 @@ def main() -> None:
     )
     views = photo_dataset(photos).held_out
     assert views is not None
-    masks, colors = draw(load_mesh(options.fit / "result.glb"), views.cameras, DressiAD, views.samples)
-    covered = masks >= 0.5
-    codes = linear_to_srgb(colors * (covered / np.maximum(masks, 0.5))[..., None])
-    wanted = linear_to_srgb(views.colors)
-    rows = split(codes, wanted, covered, views.masks >= 0.5)
+    drawn = draw(load_mesh(options.fit / "result.glb"), views.cameras, DressiAD, views.samples)
+    (masks, colors), (inside, target) = whole_pixels(*drawn), whole_pixels(views.masks, views.colors)
+    codes, wanted = linear_to_srgb(colors), linear_to_srgb(target)
+    rows = split(codes, wanted, masks > 0, inside > 0)
     for name, row in rows.items():
         print(
             name, {k: v and round(v, 3) for k, v in row.items()} if isinstance(row, dict) else round(row, 2)
@@ -112,7 +112,7 @@ def main() -> None:
     if options.json:
         write_json(options.json, rows)
     if options.png:
-        error = np.abs(codes - wanted) * (views.masks >= 0.5)[..., None]
+        error = np.abs(codes - wanted) * inside[..., None]
         sheet = np.concatenate([np.concatenate(list(part), 1) for part in (wanted, codes, 2 * error)])
         save_png(options.png, np.clip(sheet, 0, 1).astype(np.float32))
 

@@ -584,8 +584,14 @@ class Score:
         return {name: _number(getattr(self, name)) for name in names}
 
 
-def _whole(masks: np.ndarray, colors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Pixels that are covered from a half on as if they were whole, with the mean colour of what covers them."""
+def whole_pixels(masks: np.ndarray, colors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Masks (N, H, W), 0 or 1, and linear colours (N, H, W, 3): pixels that are covered from a half on as if they were
+    whole, with the mean colour of what covers them.
+
+    >>> masks, colors = whole_pixels(np.array([[[0.25, 0.5, 1.0]]]), np.full((1, 1, 3, 3), 0.2))
+    >>> masks[0, 0].tolist(), colors[0, 0, :, 0].tolist()
+    ([0.0, 1.0, 1.0], [0.0, 0.4, 0.2])
+    """
     covered = masks >= 0.5
     return covered.astype(np.float32), colors * (covered / np.maximum(masks, 0.5))[..., None]
 
@@ -602,9 +608,9 @@ def score(
     exposures: (N,) factors of the light of the views.  gains: (N, 3) factors of their sRGB codes: what the
     fit knows or expects of their exposures, which ``plain`` leaves out."""
     if views.photographed:
-        masks, colors = _whole(masks, colors)
+        masks, colors = whole_pixels(masks, colors)
         views = replace(
-            views, **dict(zip(("masks", "colors"), _whole(views.masks, views.colors), strict=True))
+            views, **dict(zip(("masks", "colors"), whole_pixels(views.masks, views.colors), strict=True))
         )
     colors = exposed(colors, exposures, None)
     covered, deep = silhouettes(colors, views.colors, views.masks), interior(masks, views.masks)
