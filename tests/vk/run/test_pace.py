@@ -273,6 +273,39 @@ def test_an_interrupt_leaves_no_step_half_done(device, cut, monkeypatch):
         assert done.max() == before + 2
 
 
+def test_a_wait_ends_after_an_interrupt_behind_a_reset_fence(device, monkeypatch):
+    x = Variable.of(np.zeros((8, 8)), name="x")
+    with VulkanExecutor(Program({}, ((x, x + 1.0),)), device) as run:
+        run.run(3)
+        run.wait()
+        lib, wait, presses = device.vk.lib, device.work.wait, iter((True,))
+
+        def reset(*arguments):
+            code = lib.vkResetFences(*arguments)
+            if next(presses, False):
+                raise KeyboardInterrupt
+            return code
+
+        class Lib:
+            vkResetFences = staticmethod(reset)
+
+            def __getattr__(self, name):
+                return getattr(lib, name)
+
+        def bounded(fences, patience=None):
+            assert wait(fences, 5.0), "the fence is not signalled any more"
+            return True
+
+        monkeypatch.setattr(device.vk, "lib", Lib())
+        monkeypatch.setattr(device.work, "wait", bounded)
+        with pytest.raises(KeyboardInterrupt):
+            run.run()
+            run.wait()
+        run.run()
+        run.wait()
+        assert 4 <= run.recv(x).max() == run.recv(x).min() <= 5
+
+
 @pytest.mark.one_driver
 def test_what_is_known_of_command_buffers_goes_with_them(device, monkeypatch):
     monkeypatch.setattr(device.work, "pace", pace := Pace())

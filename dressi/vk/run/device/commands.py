@@ -299,14 +299,10 @@ class Commands:
 
     def _retire(self, waited: bool) -> None:
         """Wait for the oldest submission. waited: it had not ended when the host looked."""
-        vk, work, s = self.device.vk, self.device.work, self._under_way[0]
+        work, s = self.device.work, self._under_way[0]
         work.wait([s.fence])
+        self._free.append(self._under_way.popleft().fence)
         work.ended(s.passage, s.buffers, waited)
-        code = vk.lib.vkResetFences(self.device.handle, 1, vk.ffi.new("VkFence*", s.fence))
-        if code != vk.VK_SUCCESS:
-            vk.fail(code, "failed in vkResetFences")
-        self._under_way.popleft()
-        self._free.append(s.fence)
 
     def destroy(self) -> None:
         """Release everything. All work must have ended, see ``Device.settle``."""

@@ -68,7 +68,7 @@ class Queue:
         self._interrupted = False  # ctrl-C ended the last wait
         self._in_vain = False  # the last ``settle`` ran out of time
         self._fence = vk.vkCreateFence(device, vk.VkFenceCreateInfo(), None)  # of wait_idle
-        self._marked = False  # whether that fence was submitted and not yet reset
+        self._marked = False  # whether that fence was submitted
 
     def check(self) -> None:
         """Raises DeviceLostError when the device is lost."""
@@ -76,10 +76,16 @@ class Queue:
             raise DeviceLostError(self.lost)
 
     def submit(self, info: Any, fence: Any) -> None:
-        """One VkSubmitInfo, or None for the fence alone."""
+        """One VkSubmitInfo, or None for the fence alone. fence: not in use, or None. It is reset here, not when its last wait
+        ended: a ctrl-C right behind the reset would leave a fence that is waited for and never signalled."""
         self.check()
+        vk = self.vk
+        if fence is not None:
+            code = vk.lib.vkResetFences(self.device, 1, vk.ffi.new("VkFence*", fence))
+            if code != vk.VK_SUCCESS:
+                vk.fail(code, "failed in vkResetFences")
         with self.lock:
-            self.vk.call("vkQueueSubmit", "refused work", self.handle, 0 if info is None else 1, info, fence)
+            vk.call("vkQueueSubmit", "refused work", self.handle, 0 if info is None else 1, info, fence)
 
     def began(self) -> Passage:
         """A submission whose end will be told to ``ended``."""
@@ -131,10 +137,9 @@ class Queue:
     def wait_idle(self, patience: float | None = None) -> bool:
         """``wait`` for everything submitted so far."""
         self.check()
-        vk, fence = self.vk, self._fence
+        fence = self._fence
         if self._marked and not self.wait([fence], patience):
             return False
-        vk.vkResetFences(self.device, 1, [fence])
         self._marked = False
         self.submit(None, fence)
         self._marked = True

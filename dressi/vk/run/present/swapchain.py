@@ -150,7 +150,6 @@ class Swapchain:
         device, frame = self.device, self._frames[self._count % FRAMES]
         if frame.under_way:
             device.work.wait([frame.fence])
-            device.vk.vkResetFences(device.handle, 1, [frame.fence])
             frame.under_way = False
         patience, null = 0 if self._hidden else PATIENCE, device.vk.ffi.NULL
         arguments = device.handle, self._chain, patience, frame.acquired, null, self._index
