@@ -165,11 +165,9 @@ class FitJob:
 
     def texture_round(self, begin: Found, step: int = 0) -> TextureRound:
         options, views, cameras = self.options, self.learned, begin.cameras
-        exact, (height, width) = self.dataset.exact, views.masks.shape[1:]
-        whole = width, height
-        levels = texture_levels(whole, options.texels, self.texture_steps, CHUNK)
+        exact, whole, levels = self.dataset.exact, self.dataset.train.cameras.size, self._levels
         size, texels, until = next(level for level in levels if step < level[2] or level is levels[-1])
-        fringe = None if exact else self.dataset.train.fringe * size[0] / width
+        fringe = None if exact else self.dataset.train.fringe * size[0] / whole[0]
         masks, colors, known = views.masks, views.colors, views.known
         if size != whole:
             masks, colors = resized(masks, size), resized(colors, size)
@@ -202,6 +200,11 @@ class FitJob:
         )
         work.until = until
         return work
+
+    @property
+    def _levels(self) -> list[tuple[tuple[int, int], int, int]]:
+        """Of the texture round: ``texture_levels``."""
+        return texture_levels(self.dataset.train.cameras.size, self.options.texels, self.texture_steps, CHUNK)
 
     @property
     def joint(self) -> bool:
@@ -299,7 +302,7 @@ class FitJob:
         """Whether the thing is ``glossy``, in pictures as small as those that the texture round begins with."""
         train = self.dataset.train
         mesh, cameras = self.placed(begin)
-        size = texture_levels(train.cameras.size, self.options.texels, self.texture_steps, CHUNK)[0][0]
+        size = self._levels[0][0]
         cameras = (cameras or train.cameras).resized(size)
         masks, colors = (resized(images, size) for images in (train.masks, train.colors))
         return glossy(mesh, replace(train, cameras=cameras, masks=masks, colors=colors), self.make_engine)

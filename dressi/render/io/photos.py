@@ -120,10 +120,10 @@ def load_photos(
 ) -> Photos:
     """Read a folder of calibrated photographs, resized to size (W, H) if given.
 
-    Images are resized by area in linear light; masks by area. Intrinsics
-    scale with each axis. Colours of images with alpha are weighted by it, so no background leaks in. Lens
-    distortion is removed before, by linear interpolation. Photographs of several sizes keep their
-    proportions: each is shrunk to fit into the size and padded on the right and below.
+    Images are resized by area in linear light, masks by area. Intrinsics scale with each axis. Colours of
+    images with alpha are weighted by it, so no background leaks in. Lens distortion is removed before, by
+    linear interpolation. Photographs of several sizes keep their proportions: each is shrunk to fit into the
+    size and padded on the right and below.
     cameras: the calibration, if it is not in the folder: a file as ``cameras.json``, or the folder of a
     COLMAP model, whose names are relative to the folder of the photographs; or one that was read
     (``read_calibration``).

@@ -548,12 +548,11 @@ def relax(layers: Layers) -> None:
     free = (spoke >= 0) & ~layers.fixed
     for k in range(1, len(layers.faces)):
         free &= layers.wedges(k) == 1
-    star, around = edges.stars.around(np.arange(layers.count))
+    corners = faces.reshape(-1)
     for _ in range(TRIES):
         moved = _combined(points, faces, spoke, weights, free, np.arange(layers.count))
-        left = np.zeros(layers.count)
-        left[star] = np.inf
-        np.minimum.at(left, star, to_faces(points[star], moved[faces[around // 3]]))
+        left = np.full(layers.count, np.inf)
+        np.minimum.at(left, corners, to_faces(points[corners], np.repeat(moved[faces], 3, axis=0)))
         free &= left <= LOST * layers.target
         a, b, c = _combined(points, faces, spoke, weights, free, np.arange(layers.count))[faces.T]
         turned = np.cross(b - a, c - a)
