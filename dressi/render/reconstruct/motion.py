@@ -26,6 +26,7 @@ from ..io.files import silenced
 from ..io.images import read_image, resize, scaled_size
 from ..objectives.hull import check_cameras, estimate_bounds, hull_iou
 from .pictures import Exif, Picture
+from .rolling import rolled
 
 # The world of a reconstruction: which way is up, where the ground is, and the unit. Photographs alone do not
 # tell them.
@@ -260,7 +261,7 @@ def reconstruct(
         masks = small_masks(copies) if thorough else None
         models = max(trials, key=lambda models: _explained(models, masks))
         if models:
-            models[0] = _refined(colmap, run, models[0])
+            models[0] = rolled(_refined(colmap, run, models[0]))
         features, matches = _counts(colmap, pictures, work)
     for model in models:
         for camera in model.cameras.values():

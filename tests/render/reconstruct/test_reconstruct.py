@@ -1,6 +1,7 @@
 """From photographs and videos to cameras and the size of the world."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -27,6 +28,7 @@ from dressi.render.reconstruct.motion import (
     triangulate,
 )
 from dressi.render.reconstruct.pictures import Exif, Picture, choose, chosen_frames, list_pictures, moved
+from dressi.render.reconstruct.rolling import Observed, State, adjusted, moving, stepped
 
 
 def photographs(folder: Path, plain: bool = False) -> Cameras:
@@ -258,3 +260,61 @@ def test_the_world_is_put_upright(ground):
     )
     if ground:
         assert np.median(found[100:, 1]) == pytest.approx(0, abs=0.01)
+
+
+def filmed(rolls: float) -> tuple[State, Observed, Cameras]:
+    """Points around a thing that cameras see which walk around it and shake while rows are read, and their true cameras; the
+    state is that of cameras that stand still."""
+    rng, count = np.random.default_rng(0), 16
+    angles = np.cumsum(rng.uniform(15, 25, count))
+    cameras = views.orbit(np.zeros(3), 1.0, angles, 20 + 10 * np.sin(angles), (640, 480))
+    points = rng.uniform(-1, 1, (300, 3)) * (1.2, 0.8, 1.2)
+    motion = rolls * rng.normal(0, (0.004, 0.004, 0.003, 0.002, 0.004, 0.002), (count, 6))
+    lens = np.array([[cameras.cameras[0].intrinsics[0, 0], 320.0, 240.0, -0.05]])
+    pose = [np.stack([getattr(camera, name) for camera in cameras]) for name in ("rotation", "translation")]
+    truth = State(pose[0], pose[1], motion, points, lens)
+    view, point = (part.ravel() for part in np.indices((count, len(points))))
+    seen = Observed(view, point, 0 * view, np.zeros((len(view), 2)), np.zeros(len(view)), np.arange(count))
+    for _ in range(4):
+        place = truth.seen(seen)[0] + seen.place
+        seen = replace(seen, place=place, time=place[:, 1] / 480 - 0.5)
+    inside = (np.abs(seen.time) < 0.5) & (np.abs(place[:, 0] - 320) < 320) & (rng.random(len(view)) < 0.3)
+    parts = (part[inside] for part in (seen.view, seen.point, seen.lens, seen.place, seen.time))
+    seen = Observed(*parts, seen.number)
+    seen = replace(seen, place=seen.place + rng.normal(0, 0.3, seen.place.shape))
+    begin = replace(truth, motion=0 * motion, points=points + rng.normal(0, 0.01, points.shape))
+    return adjusted(begin, replace(seen, time=0 * seen.time)), seen, cameras
+
+
+def test_cameras_of_a_rolling_shutter_are_those_of_the_middle_row():
+    still, seen, cameras = filmed(1.0)
+    found = moving(still, seen)
+    assert found is not None
+
+    def off(state):
+        poses = zip(cameras, state.R, state.t, strict=True)
+        own = Cameras([replace(camera, rotation=turn, translation=t) for camera, turn, t in poses])
+        return pose_errors(own, cameras)
+
+    assert off(found).degrees.mean() < 0.75 * off(still).degrees.mean()
+    assert off(found).distances.mean() < 0.5 * off(still).distances.mean()
+    assert np.median(found.placed(seen)) < 0.7 * np.median(still.placed(seen))
+
+
+def test_cameras_that_stand_still_keep_their_places():
+    still, seen, _ = filmed(0.0)
+    assert moving(still, seen) is None
+
+
+def test_derivatives_of_what_moving_cameras_see():
+    still, seen, _ = filmed(1.0)
+    seen = replace(seen, **{name: getattr(seen, name)[:40] for name in ("view", "point", "lens", "place", "time")})
+    rng = np.random.default_rng(1)
+    state = replace(still, motion=rng.normal(0, 0.01, still.motion.shape))
+    _, by_pose, by_point, by_lens = state.seen(seen)
+    step, moved = 1e-6 * rng.normal(size=12 * len(state.R) + 2), 1e-6 * rng.normal(size=state.points.shape)
+    used = np.arange(len(moved))
+    sides = [stepped(state, sign * step, used, sign * moved).seen(seen)[0] for sign in (1, -1)]
+    own = step[:-2].reshape(-1, 12)[seen.view]
+    slope = (by_pose @ own[..., None] + by_point @ moved[seen.point][..., None])[..., 0] + by_lens @ step[-2:]
+    assert (sides[0] - sides[1]) / 2 == pytest.approx(slope, rel=1e-3, abs=1e-6)
