@@ -368,6 +368,9 @@ the usual odds count beside."""
 TILES, COARSE, ELSEWHERE = 8, 8, 0.2
 """Tiles along each side of a picture, bins of theirs along each axis, and the least share that a colour of the
 background keeps where no background around has it."""
+RARE, LEAST = 10, 1e-5
+"""Pixels of a colour that tell nothing yet, and the least share that these are: the first colours are taken from so few pixels
+that one alone would decide."""
 MOST_ODDS = 3.0
 """Most odds of a colour."""
 
@@ -403,12 +406,13 @@ def colour_odds(
     every = np.concatenate([small.bins for small in smalls])
     share = np.concatenate(list(shares))
     front, back = histogram(every, share > 0.75), histogram(every, share < 0.25)
+    rare = max(RARE / max(min((share > 0.75).sum(), (share < 0.25).sum()), RARE), LEAST)
     odds = []
     for small, own in zip(smalls, shares, strict=True):
         behind = (0.5 * back + 0.5 * histogram(small.bins, own < 0.25)).reshape(-1)[small.bins]
-        before = (front + 1e-5).reshape(-1)[small.bins]
+        before = (front + rare).reshape(-1)[small.bins]
         odds.append(
-            np.clip(np.log(before / (behind * _around(small, own, side) + 1e-5)), -MOST_ODDS, MOST_ODDS)
+            np.clip(np.log(before / (behind * _around(small, own, side) + rare)), -MOST_ODDS, MOST_ODDS)
         )
     return odds
 
