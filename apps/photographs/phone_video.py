@@ -3,6 +3,7 @@
     python apps/photographs/phone_video.py draw --mesh ../shared/data/meshes/BarramundiFish_512.glb --out out/video
     dressi fit --photos out/video --out out/fit
     python apps/photographs/phone_video.py draw --mesh chair --out out/chair       # or plant, temple: see thin_things.py
+    python apps/photographs/phone_video.py draw --mesh portico --cameras ../shared/data/photos/dino --rim 1.5 --out out/portico
     python apps/photographs/phone_video.py measure --video out/video --fit out/fit --json out/phone_video.json
 
 The scan stands on a table with boxes behind it, lit by a studio. A hand goes around it: the path shakes, the shutter rolls,
@@ -10,6 +11,9 @@ a picture is the mean over its exposure time, the exposure and white balance of 
 sensor adds the noise of photons and of its reading; codes have eight bits. ``--shiny`` makes the scan of rough metal.
 
 ``--rim`` leaves table and boxes out: all around the scan is black, and its masks are so many pixels too wide.
+
+``--cameras`` takes still pictures by the cameras of a set, in whose box the scan is put: before black, under one lamp that
+throws shadows, slightly blurred. Their masks are a threshold, grown by ``--rim``; ``mask_true`` has the right ones.
 
 ``draw`` writes frames, masks, ``cameras.json`` with the lens, and ``truth.glb``; and ``video.mp4`` where imageio has ffmpeg.
 ``measure`` compares surfaces where a frame shows the scan, in percent of the diagonal of its box, after the similarity that
@@ -24,7 +28,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from scipy.ndimage import distance_transform_edt, map_coordinates
+from scipy.ndimage import distance_transform_edt, gaussian_filter, map_coordinates
 from thin_things import THINGS, spots
 
 from dressi import DressiAD
@@ -39,6 +43,8 @@ from dressi.render.io.lens import Lens
 from dressi.render.mesh import primitives
 from dressi.render.mesh.queries import SurfaceDistance, sample_surface
 from dressi.render.shading.environment import Environment, studio
+from dressi.render.shading.lights import DirectionalLight
+from dressi.render.shading.shadows import Shadow
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 
 LENS = Lens(k1=-0.08, k2=0.02)
@@ -54,6 +60,9 @@ RATE = 30.0
 """Frames a second."""
 FULL_WELL, READ = 3000.0, 4.0
 """Electrons of white, and of the noise of reading."""
+BLUR, LAMP, THRESHOLD, FILLED = 0.7, (0.5, 0.6, 0.8), 0.19, 0.9
+"""Of still pictures: standard deviation of the blur in pixels, where the lamp is, the code from which masks begin, and the share
+of the box of the set that the scan fills."""
 PART, MANY = 0.01, 200_000
 """Size of the parts of the truth that are seen or hidden as a whole, of the diagonal of its box, and the number of them from which
 none is split."""
@@ -122,10 +131,45 @@ def rolled(moments: np.ndarray, lines: np.ndarray) -> np.ndarray:
     return (moments * weight[..., None]).sum(0)
 
 
+def draw_stills(options: argparse.Namespace, mesh: Mesh) -> None:
+    """Pictures by the cameras of a set."""
+    rng, set_ = np.random.default_rng(options.seed), read_calibration(options.cameras)
+    assert set_.bounds is not None
+    scale = FILLED * float((np.ptp(set_.bounds, axis=0) / np.ptp(mesh.bounds(), axis=0)).min())
+    to_world = np.diag([scale, scale, scale, 1.0])
+    to_world[:3, 3] = set_.bounds.mean(0) - scale * mesh.bounds().mean(0)
+    node = Node(mesh, {"metallic": 0.0, "roughness": 0.9}, to_world)
+    mesh = mesh.moved(scale * mesh.positions + to_world[:3, 3])
+    centre, radius = mesh.bounding_sphere()
+    cameras = Cameras([view.camera.around(centre, radius) for view in set_.views])
+    lamps = (
+        Environment(studio(), intensity=0.4 * options.light),
+        DirectionalLight(LAMP, 2.0 * options.light, Shadow(2048)),
+    )
+    drawn = [draw(Scene([node]), cameras, DressiAD, 4, lamp) for lamp in lamps]
+    for folder in ("mask", "mask_true"):
+        (options.out / folder).mkdir(parents=True, exist_ok=True)
+    for k, view in enumerate(set_.views):
+        shown = gaussian_filter(sum(colours[k] for _, colours in drawn), (BLUR, BLUR, 0))
+        electrons = rng.poisson(np.clip(shown, 0, 4) * FULL_WELL) + rng.normal(0, READ, shown.shape)
+        codes = np.round(255 * linear_to_srgb(np.clip(electrons / FULL_WELL, 0, 1))) / 255
+        name = f"{view.image.stem}.png"
+        save_image(options.out / name, srgb_to_linear(codes))
+        wide = distance_transform_edt(codes.max(-1) < THRESHOLD) <= options.rim
+        for folder, mask in (("mask", wide), ("mask_true", drawn[0][0][k] >= 0.5)):
+            save_image(options.out / folder / name, np.repeat(mask[..., None], 3, 2).astype(float))
+    views = [(f"{view.image.stem}.png", view.camera, Lens()) for view in set_.views]
+    (options.out / "cameras.json").write_bytes(encode_cameras(views, mesh.bounds()))
+    save_mesh(options.out / "truth.glb", mesh)
+
+
 def draw_video(options: argparse.Namespace) -> None:
-    rng = np.random.default_rng(options.seed)
     name = str(options.mesh)
     mesh = THINGS[name](np.random.default_rng(0)) if name in THINGS else load_mesh(options.mesh)
+    if options.cameras is not None:
+        draw_stills(options, mesh)
+        return
+    rng = np.random.default_rng(options.seed)
     centre, radius = mesh.bounding_sphere()
     bounds, size = mesh.bounds(), parse_size(options.size)
     material = {"metallic": 1.0, "roughness": 0.3} if options.shiny else {"metallic": 0.0, "roughness": 0.9}
@@ -278,7 +322,10 @@ def main() -> None:
     commands = parser.add_subparsers(required=True)
     first = commands.add_parser("draw", help="draw a scan as a phone films it")
     first.add_argument(
-        "--mesh", type=Path, required=True, help="a file, or a thing of thin_things.py: chair, plant, temple"
+        "--mesh",
+        type=Path,
+        required=True,
+        help="a file, or a thing of thin_things.py: chair, plant, temple, portico",
     )
     first.add_argument("--out", type=Path, required=True)
     first.add_argument("--frames", type=int, default=40, help="frames that are kept of the video")
@@ -288,6 +335,9 @@ def main() -> None:
     first.add_argument("--shiny", action="store_true", help="the scan is of rough metal")
     first.add_argument(
         "--rim", type=float, default=0.0, help="black surroundings, and masks so many pixels too wide"
+    )
+    first.add_argument(
+        "--cameras", type=Path, help="folder with cameras.json, from whose cameras still pictures are drawn"
     )
     first.add_argument("--seed", type=int, default=0)
     first.set_defaults(call=draw_video)

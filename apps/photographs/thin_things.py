@@ -1,5 +1,5 @@
-"""Things that are hard to find, for `phone_video.py`: a chair of spindles, a plant in a pot, and a temple with sharp corners.
-All are about 2 high, y is up."""
+"""Things that are hard to find, for `phone_video.py`: a chair of spindles, a plant in a pot, a temple with sharp corners, and one
+of plaster whose columns stand free. All are about 2 high, y is up."""
 
 import warnings
 from dataclasses import replace
@@ -16,11 +16,13 @@ AROUND = 12
 """Faces around a limb."""
 
 
-def spots(colour: tuple[float, ...], rng: np.random.Generator, size: int = 256) -> np.ndarray:
+def spots(
+    colour: tuple[float, ...], rng: np.random.Generator, size: int = 256, contrast: float = 0.35
+) -> np.ndarray:
     """(size, size, 3) linear: noise of several widths around a colour in sRGB codes; it repeats."""
     white = rng.normal(size=(size, size))
     noise = np.sum([gaussian_filter(white, s, mode="wrap") * s for s in (1, 3, 9)], axis=0)
-    return srgb_to_linear(np.clip(np.array(colour) * (1 + 0.35 * noise[..., None]), 0.03, 0.95))
+    return srgb_to_linear(np.clip(np.array(colour) * (1 + contrast * noise[..., None]), 0.03, 0.95))
 
 
 def limb(points: np.ndarray, radii: np.ndarray | float, texture: np.ndarray) -> Mesh:
@@ -144,4 +146,25 @@ def temple(rng: np.random.Generator) -> Mesh:
     return joined(parts, "temple")
 
 
-THINGS = {"chair": chair, "plant": plant, "temple": temple}
+def portico(rng: np.random.Generator) -> Mesh:
+    """A temple of faint plaster: columns all around, away from a hall that leaves one end open."""
+    plaster = spots((0.72, 0.69, 0.62), rng, contrast=0.1)
+    blocks = [
+        *(((1.1 - 0.1 * k, 0.8 - 0.1 * k, -0.8 + 0.1 * k), (-0.69 + 0.1 * k)) for k in range(3)),
+        ((0.88, 0.58, 0.3), 0.45),
+    ]
+    parts = [block((-x, low, -z), (x, high, z), plaster) for (x, z, low), high in blocks]
+    parts += [block((-0.55, -0.5, -0.22), (0.2, 0.32, 0.22), plaster)]
+    parts += [block((-1.02, 0.44, -0.72), (1.02, 0.52, 0.72), plaster, 0.4)]
+    line = np.linspace(-0.5, 0.32, 12)
+    for x, z in [(x, z) for x in np.linspace(-0.75, 0.75, 6) for z in (-0.46, -0.15, 0.15, 0.46)]:
+        if abs(z) > 0.4 or abs(x) > 0.7:
+            column = np.stack([0 * line + x, line, 0 * line + z], 1)
+            parts.append(limb(column, np.linspace(0.08, 0.065, 12), plaster))
+    # Each face has its own shade, so that edges show.
+    whole = joined(parts, "portico")
+    corners = np.repeat(np.arange(len(whole.faces))[:, None], 3, 1)
+    return replace(whole, normals=whole.face_normals(), normal_faces=corners)
+
+
+THINGS = {"chair": chair, "plant": plant, "temple": temple, "portico": portico}

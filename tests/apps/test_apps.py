@@ -21,6 +21,7 @@ from dressi.render.drawing.draw import draw
 from dressi.render.faces import FaceModel, procedural_albedo, save_face_model
 from dressi.render.fit import Dataset, Observations
 from dressi.render.io import load_photos, save_image
+from dressi.render.io.calibration import read_calibration
 from dressi.render.io.files import data_file
 from dressi.render.io.images import read_image
 from dressi.render.mesh.primitives import pear
@@ -337,6 +338,15 @@ def test_a_scan_is_filmed_and_found(tmp_path: Path):
     beside = (wide.masks > 0) & ~inside
     assert beside.sum() > 0.1 * inside.sum()
     assert wide.images[beside].mean() < 0.1 * wide.images[inside].mean()
+    stills = tmp_path / "stills"
+    call("draw", "--mesh", "portico", "--cameras", tmp_path / "rim 2", "--rim", 1, "--out", stills)
+    names = [view.image.name for view in read_calibration(stills).views]
+    wide, true = (
+        [read_image(stills / kind / name)[..., 0] > 0 for name in names] for kind in ("mask", "mask_true")
+    )
+    outside = np.array(wide) & ~np.array(true)
+    assert len(names) == 1 and np.sum(true) > 0.05 * np.size(true) and outside.sum() > 0.1 * np.sum(true)
+    assert (~np.array(wide) & true).sum() < 0.02 * np.sum(true)
     options = ("--size", "16x12", "--steps", 2, "--texture-size", 8, "--start", "hull", "--no-colours")
     program("held_out")(video, "--given-masks", "--json", tmp_path / "rows.json", "--", *options)
     (row,) = json.loads((tmp_path / "rows.json").read_text()).values()
