@@ -49,8 +49,11 @@ def start_mesh(
     if stereo_suits(dataset, options) and (options.start == "stereo" or not options.refine_poses):
         otherwise = "the fit starts from the visual hull"
         mesh = stereo_mesh(dataset, options, hull, faces[1], make_engine, otherwise)
-        if mesh is not None:
+        if mesh is not None and (options.start == "stereo" or fits(mesh, dataset)):
             return mesh, True
+        if mesh is not None:
+            text = f"what stereo found covers less than {NEAR:g} of the masks, as it loses thin parts; {otherwise}"
+            warnings.warn(text, stacklevel=5)
     mesh = hull_mesh(hull, options, faces[0])
     return None if mesh is None else (mesh, False)
 
