@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from reference import masks_of
-from scipy.ndimage import distance_transform_edt
+from scipy.ndimage import distance_transform_edt, gaussian_filter, map_coordinates
 from tiny_fits import unit_scene as dataset
 
 from dressi import DressiAD, InputError, evaluate
-from dressi.render import Cameras, Mesh, iou, primitives, ring
+from dressi.render import Camera, Cameras, Mesh, iou, primitives, ring
 from dressi.render.cameras.pose import unit_cameras
 from dressi.render.fit import Dataset, FitJob, FitOptions, draw, mesh_dataset, shape_rounds
 from dressi.render.fit import job as job_module
+from dressi.render.fit.data.dataset import Observations
 from dressi.render.fit.disk import Checkpoint, Keeper
 from dressi.render.fit.graphs.round import Found
 from dressi.render.fit.job import rounds_of
@@ -23,12 +24,23 @@ from dressi.render.fit.options.schedule import fitted_rounds
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.fit.start import carved as hull_module
 from dressi.render.fit.start import stereo as maps_module
-from dressi.render.fit.start.carved import Hull, near_cells
+from dressi.render.fit.start.carved import SCENE, Cones, Hull, Small, near_cells
 from dressi.render.fit.start.choice import start_mesh
-from dressi.render.fit.start.stereo import NOISE, Sweep, Views, aggregated, evened, refined, repaired, smooth
+from dressi.render.fit.start.stereo import (
+    NOISE,
+    DepthMap,
+    Sweep,
+    Views,
+    aggregated,
+    evened,
+    refined,
+    repaired,
+    seen_through,
+    smooth,
+)
 from dressi.render.mesh.checks import check_surface
 from dressi.render.mesh.queries import SurfaceDistance
-from dressi.render.mesh.remesh.volume import surface_of
+from dressi.render.mesh.remesh.volume import Grid, surface_of
 
 SIZE = (64, 64)
 FACES = 512
@@ -359,6 +371,43 @@ def test_limbs_that_depths_have_carved_away_are_given_back():
     assert found is not None and found.component_count() == 1
     drawn = masks_of(found.positions, found.faces, scene.matrices, (160, 160))
     assert iou(drawn, train.masks) > 0.8
+
+
+def test_what_pictures_see_through_is_emptied_up_to_the_wall_behind():
+    wall, rng = -0.4, np.random.default_rng(0)
+    noise, size = gaussian_filter(rng.random((400, 400)), 2), (120, 120)
+    angles = np.radians([-30, -18, -6, 6, 18, 30])
+    eyes = 4 * np.stack([np.sin(angles), 0 * angles, np.cos(angles)], 1)
+    cameras = Cameras([Camera.perspective(32, size, eye, np.zeros(3)) for eye in eyes])
+    pictures = []
+    for camera in cameras:
+        origin, rays = camera.rays()
+        at = origin + rays * ((wall - origin[2]) / rays[..., 2])[..., None]
+        pictures.append(map_coordinates(noise, [100 * at[..., 1] + 200, 100 * at[..., 0] + 200], order=1))
+    colors = np.repeat(np.array(pictures)[..., None], 3, -1).astype(np.float32)
+    masks = np.ones(colors.shape[:3], np.float32)
+    # The block in which the wall lies hides it: no depths say that its front half is not there.
+    grid = Grid(np.array([-0.9, -0.9, -0.8]), 0.025, (73, 73, 49))
+    points = grid.points()
+    field = np.minimum(0.7 - np.abs(points[..., :2]).max(-1), 0.5 - np.abs(points[..., 2] + 0.2))
+    hull = Hull(
+        field,
+        grid,
+        Small(cameras.matrices, masks, masks > 0),
+        [],
+        True,
+        Cones(cameras.matrices, size, [], [], SCENE),
+    )
+    views = Views.of(cameras, masks, colors, 40_000)
+    nothing = np.zeros((views.crop[1], views.crop[0]))
+    maps = {k: DepthMap(nothing + 4, nothing > 0, nothing + 0.1, nothing + 1, nothing) for k in range(6)}
+    empty = seen_through(cameras, Observations(cameras, masks, colors), maps, views, hull)
+    middle = np.abs(points[..., :2]).max(-1) < 0.4
+    before, behind = (
+        middle & inside for inside in (points[..., 2] > wall + 0.1, points[..., 2] < wall - 0.1)
+    )
+    assert empty[before & (field > 0)].mean() > 0.5
+    assert empty[behind & (field > 0)].mean() < 0.1
 
 
 def test_a_start_is_kept_for_a_fit_that_was_stopped(tmp_path, monkeypatch: pytest.MonkeyPatch):

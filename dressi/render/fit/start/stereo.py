@@ -11,12 +11,14 @@ import numpy as np
 from scipy.ndimage import (
     binary_dilation,
     binary_erosion,
+    convolve,
     distance_transform_edt,
     gaussian_filter,
     map_coordinates,
     maximum_filter,
     median_filter,
     minimum_filter,
+    uniform_filter,
 )
 
 from ....ad import functional as F
@@ -187,36 +189,55 @@ REACH_OF_FIELD = 3.0
 """Cells from a surface at which signed distances are cut off."""
 DATA = 2.5
 """Weight of the distances of one view against total variation."""
-PRIOR = 0.12
-"""Weight, relative to a view, that a point of the hull lies inside: what no view sees is not carved."""
+PRIOR, EMPTY = 0.12, 0.3
+"""Weight, relative to a view, that a point of the hull lies inside: what no view sees is not carved; and that it lies outside,
+where pictures disagree about the surface in front of it."""
 FEW = 0.5
 """Share of the views that show most of the object, below which a point without depths lies outside."""
 ITERATIONS = 50
 
 
-def fused(views: Views, maps: dict[int, DepthMap], hull: np.ndarray, grid: Grid) -> np.ndarray:
-    """(X, Y, Z) signed distances on the grid, positive inside, in units of the scene and at most REACH cells.
+@dataclass(frozen=True, eq=False)
+class Fusion:
+    """What depth maps say of points (P, 3) near the visual hull. near: (X, Y, Z) bool, where they are.  total, weight: (P,)
+    sums over the views.  prior: (P,) in [-1, 1], whether what no view sees is inside.  hull: (X, Y, Z) field."""
 
-    hull: (X, Y, Z) field of the visual hull, with which the result is intersected.
-    """
-    reach = REACH_OF_FIELD * grid.step
-    near = hull > -grid.step
-    points = grid.origin + grid.step * np.argwhere(near)
-    total, weight, shown = (np.zeros(len(points), np.float32) for _ in range(3))
-    for k, one in maps.items():
-        distance, seen, share = seen_distances(views, k, one, points.astype(np.float32), reach)
-        # What lies far behind the surface is hidden from this view.
-        share = np.where(distance < reach, share, 0)
-        total += share * np.clip(distance / reach, -1, 1)
-        weight += share
-        shown += seen
-    # Where frames cut the object, what few of them show has hardly been carved.
-    usual = max(float(np.percentile(shown, 90)), 1.0)
-    total += PRIOR * np.clip((shown / usual - FEW) / 0.1, -1, 1)
-    weight += PRIOR
-    goal, certain = np.full(grid.shape, -1, np.float32), np.zeros(grid.shape, np.float32)
-    goal[near], certain[near] = total / weight, weight
-    return np.minimum(reach * smooth(goal, DATA * certain, near), np.clip(hull, -reach, reach))
+    near: np.ndarray
+    points: np.ndarray
+    total: np.ndarray
+    weight: np.ndarray
+    prior: np.ndarray
+    hull: np.ndarray
+    grid: Grid
+
+    @classmethod
+    def of(cls, views: Views, maps: dict[int, DepthMap], hull: np.ndarray, grid: Grid) -> Fusion:
+        reach = REACH_OF_FIELD * grid.step
+        near = hull > -grid.step
+        points = (grid.origin + grid.step * np.argwhere(near)).astype(np.float32)
+        total, weight, shown = (np.zeros(len(points), np.float32) for _ in range(3))
+        for k, one in maps.items():
+            distance, seen, share = seen_distances(views, k, one, points, reach)
+            # What lies far behind the surface is hidden from this view.
+            share = np.where(distance < reach, share, 0)
+            total += share * np.clip(distance / reach, -1, 1)
+            weight += share
+            shown += seen
+        # Where frames cut the object, what few of them show has hardly been carved.
+        usual = max(float(np.percentile(shown, 90)), 1.0)
+        prior = np.clip((shown / usual - FEW) / 0.1, -1, 1)
+        return cls(near, points, total, weight, prior.astype(np.float32), hull, grid)
+
+    def field(self, empty: np.ndarray) -> np.ndarray:
+        """(X, Y, Z) signed distances on the grid, positive inside, in units of the scene and at most REACH cells.
+        empty: (P,) bool, the points that are rather outside."""
+        reach, near = REACH_OF_FIELD * self.grid.step, self.near
+        sure = np.where(empty, np.float32(EMPTY), np.float32(PRIOR))
+        goal, certain = np.full(near.shape, -1, np.float32), np.zeros(near.shape, np.float32)
+        weight, prior = self.weight + sure, np.where(empty, np.float32(-1), self.prior)
+        goal[near], certain[near] = (self.total + prior * sure) / weight, weight
+        found = smooth(goal, DATA * certain, near)
+        return np.minimum(reach * found, np.clip(self.hull, -reach, reach))
 
 
 def seen_distances(
@@ -295,6 +316,107 @@ def smooth(
         ahead -= u
         u = new
     return u
+
+
+# Gaps that no depths fill, such as those between columns and the wall behind them, which few pictures see at once: where
+# pictures that see the surface disagree about it, it is not there, and what lies behind it is emptied step by step.
+
+COARSER, ROUNDS, DIG = 2, 6, 8.0
+"""Cells of the fine grid along one of those that are emptied; how often, and how many of them deep each time."""
+UNLIKE, LIKE = 0.05, 0.5
+"""Mean correlation of a pixel with the two most similar of its neighbours that see it, below which the surface is not there,
+and from which it is."""
+WINDOW, PLAIN, FINISHED = 3, 2.0, 5e-4
+"""Reach of the windows, in pixels; standard deviations of the noise of pictures, below which that of a window says nothing; share
+of the cells that ends it when a round empties fewer."""
+
+
+def seen_through(
+    cameras: Cameras, pictures: Observations, maps: dict[int, DepthMap], fine: Views, hull: Hull
+) -> np.ndarray:
+    """(X, Y, Z) bool on the grid of the hull: the points that are rather empty than inside of the object.
+
+    cameras: of the pictures, in units of the scene.  maps: of the ``fine`` ones.
+    """
+    field = hull.field[::COARSER, ::COARSER, ::COARSER]
+    grid = Grid(hull.grid.origin, COARSER * hull.grid.step, field.shape)
+    views = Views.of(cameras, pictures.masks, pictures.colors, COARSE_PIXELS)
+    beside = views.beside(hull.points().mean(0))[:, :NEIGHBOURS]
+    fusion, noise = Fusion.of(fine, maps, field, grid), noise_of(views)
+    empty = np.zeros(len(fusion.points), bool)
+    for _ in range(ROUNDS):
+        surface = fusion.field(empty)
+        depths = [drawn_depth(views, k, surface, grid) for k in range(len(views))]
+        votes = np.zeros(len(empty), np.int16)
+        for k, depth in enumerate(depths):
+            column, row, z = views.projected(k, fusion.points)
+            pixel, seen = views.pixels(column, row, z)
+            behind = (z - depth.ravel()[pixel]) / grid.step
+            seen &= (behind > -2) & (behind < DIG)
+            here = likeness(views, k, beside[k], depths, 2 * grid.step, PLAIN * noise).ravel()[pixel]
+            votes += (seen & (here < UNLIKE)).astype(np.int16) - (seen & (behind > -1) & (here > LIKE))
+        before, empty = empty, empty | (votes > 0)
+        if (empty ^ before).mean() < FINISHED:
+            break
+    found = np.zeros(field.shape, bool)
+    found[fusion.near] = empty
+    return found[np.ix_(*(np.arange(count) // COARSER for count in hull.field.shape))]
+
+
+def noise_of(views: Views) -> float:
+    """The standard deviation of the noise of the pictures, from what differs from pixel to pixel (Immerkaer, 1996)."""
+    mask = np.array([[1, -2, 1], [-2, 4, -2], [1, -2, 1]]) / 6
+    parts = [
+        np.abs(convolve(grey, mask))[inside > 0.5]
+        for grey, inside in zip(views.grey, views.masks, strict=True)
+    ]
+    return float(np.median(np.concatenate(parts))) / 0.6745
+
+
+def drawn_depth(views: Views, k: int, field: np.ndarray, grid: Grid) -> np.ndarray:
+    """(H, W) depths of the surface of a field in the part of view k, infinite where there is none."""
+    cells = np.argwhere((field > 0) & ~np.asarray(binary_erosion(field > 0), bool))
+    column, row, z = views.projected(k, grid.origin + grid.step * cells)
+    pixel, seen = views.pixels(column, row, z)
+    depth = np.full(views.crop[::-1], np.inf)
+    np.minimum.at(depth.ravel(), pixel[seen], (z - field[tuple(cells.T)])[seen])
+    # Cells that are wider than a pixel leave gaps between them.
+    wide = grid.step * views.K[k][0, 0] / float(np.median(z)) if len(z) else 1
+    size = 2 * max(int(np.ceil(wide)), 1) + 1
+    return maximum_filter(minimum_filter(depth, size), size)
+
+
+def likeness(
+    views: Views, k: int, others: np.ndarray, depths: list[np.ndarray], slack: float, plain: float
+) -> np.ndarray:
+    """(H, W) mean of the two largest correlations of windows of view k with those of others, warped by its depth; NaN
+    where none of them sees the surface, or windows are too plain.
+
+    depths: (H, W) of all views.  slack: of depths that agree.
+    """
+    # Rims of masks that are too wide show the background, which is alike nowhere.
+    there = np.asarray(distance_transform_edt(views.cropped(views.masks, k) > 0.5)) > WINDOW
+    there, grey = there & np.isfinite(depths[k]), views.cropped(views.grey, k)
+    points = views.centres[k] + views.rays(k) * np.where(there, depths[k], 1)[..., None]
+    scores, size = [], 2 * WINDOW + 1
+    for other in others:
+        column, row, z = views.projected(other, points)
+        pixel, seen = views.pixels(column, row, z)
+        # Nothing in front may be near: outlines are a pixel off.
+        seen &= there & (z < minimum_filter(depths[other], 3).ravel()[pixel] + slack)
+        part = views.cropped(views.grey, other)
+        theirs = map_coordinates(part, [row - 0.5, column - 0.5], order=1, mode="nearest")
+        weight = seen.astype(np.float64)
+        share = uniform_filter(weight, size)
+        images = (grey, theirs, grey * grey, theirs * theirs, grey * theirs)
+        a, b, aa, bb, ab = (uniform_filter(weight * one, size) / np.maximum(share, 1e-6) for one in images)
+        spread, spreads = aa - a * a, bb - b * b
+        score = (ab - a * b) / np.sqrt(np.maximum(spread * spreads, 1e-12))
+        told = seen & (share > 0.5)
+        told &= np.maximum(spread, spreads) > plain**2
+        scores.append(np.where(told, score, -np.inf))
+    first, second = np.sort(scores, axis=0)[:-3:-1]
+    return np.where(np.isfinite(first), np.where(np.isfinite(second), 0.5 * (first + second), first), np.nan)
 
 
 # Depths within a hull: by planes in small pictures, then beside the surface found in larger ones.
@@ -522,7 +644,9 @@ def stereo_start(dataset: Dataset, hull: Hull, faces: int, make_engine: MakeEngi
             f" than {100 * least:.0f} %: stereo needs texture, the same light in all pictures, cameras good to a pixel,"
             " and views 10 to 30 degrees apart"
         )
-    field = fused(views, maps, hull.field, hull.grid)
+    empty = seen_through(cameras, train, maps, views, hull)
+    fusion = Fusion.of(views, maps, hull.field, hull.grid)
+    field = fusion.field(empty[fusion.near])
     field = repaired(field, hull.field, hull.grid, views)
     surface = surface_of(evened(field), hull.grid, faces, kept=KEPT, level=True)
     if surface is None:
