@@ -69,7 +69,11 @@ class State:
         at = turned + tau * motion[:, 3:]
         depth = np.where(np.abs(at[:, 2:]) < 1e-9, 1e-9, at[:, 2:])
         plane = at[:, :2] / depth
-        f, k, square = self.lenses[seen.lens, :1], self.lenses[seen.lens, 3:], (plane**2).sum(1, keepdims=True)
+        f, k, square = (
+            self.lenses[seen.lens, :1],
+            self.lenses[seen.lens, 3:],
+            (plane**2).sum(1, keepdims=True),
+        )
         off = f * plane * (1 + k * square) + self.lenses[seen.lens, 1:3] - seen.place
         by_plane = f[..., None] * (
             (1 + k * square)[..., None] * np.eye(2) + 2 * k[..., None] * plane[:, :, None] * plane[:, None]
@@ -89,7 +93,9 @@ class State:
         for i in range(last + 1):
             before, after = max(i - 1, 0), min(i + 1, last)
             frames = seen.number[[before, after]] - seen.number[i]
-            turn = Rotation.from_matrix(self.R[after] @ self.R[before].T).as_rotvec() / (frames[1] - frames[0])
+            turn = Rotation.from_matrix(self.R[after] @ self.R[before].T).as_rotvec() / (
+                frames[1] - frames[0]
+            )
             shifts = [
                 self.t[j] - Rotation.from_rotvec(n * turn).apply(self.t[i])
                 for j, n in zip((before, after), frames, strict=True)
@@ -146,7 +152,9 @@ def adjusted(state: State, seen: Observed) -> State:
         off, by_pose, by_point, by_lens = state.seen(seen)
         root = (1 + (off**2).sum(1)) ** -0.25
         rows = np.concatenate([by_pose, by_lens], 2) * root[:, None, None]
-        first = sparse.csr_array((rows.ravel(), (observed.repeat(14), columns.ravel())), (len(observed), size))
+        first = sparse.csr_array(
+            (rows.ravel(), (observed.repeat(14), columns.ravel())), (len(observed), size)
+        )
         rows = by_point * root[:, None, None]
         second = sparse.csr_array(
             (rows.ravel(), (observed.repeat(3), blocks.ravel())), (len(observed), 3 * len(used))
@@ -163,7 +171,12 @@ def adjusted(state: State, seen: Observed) -> State:
             inverse = np.linalg.inv(own * (1 + damping * np.eye(3)) + 1e-9 * np.eye(3))
             inverse = sparse.bsr_array((inverse, np.arange(len(used)), np.arange(len(used) + 1)))
             carried = mixed @ inverse
-            reduced = matrix - (carried @ mixed.T).toarray() + damping * np.diag(np.diag(matrix)) + 1e-9 * np.eye(size)
+            reduced = (
+                matrix
+                - (carried @ mixed.T).toarray()
+                + damping * np.diag(np.diag(matrix))
+                + 1e-9 * np.eye(size)
+            )
             step = -np.linalg.solve(reduced, right - carried @ of_points)
             moved = -(inverse @ (of_points + mixed.T @ step)).reshape(-1, 3)
             tried = stepped(state, step, used, moved)
@@ -241,7 +254,9 @@ def _read(model: Any, images: list[Any]) -> tuple[State, Observed]:
 
 def _write(state: State, model: Any) -> None:
     """Into the model that it was read from."""
-    for image, turn, shift in zip(sorted(model.images.values(), key=lambda image: image.name), state.R, state.t, strict=True):
+    for image, turn, shift in zip(
+        sorted(model.images.values(), key=lambda image: image.name), state.R, state.t, strict=True
+    ):
         pose = image.cam_from_world()
         pose.rotation, pose.translation = type(pose.rotation)(turn), shift
         image.frame.set_cam_from_world(image.camera_id, pose)

@@ -308,7 +308,9 @@ def test_cameras_that_stand_still_keep_their_places():
 
 def test_derivatives_of_what_moving_cameras_see():
     still, seen, _ = filmed(1.0)
-    seen = replace(seen, **{name: getattr(seen, name)[:40] for name in ("view", "point", "lens", "place", "time")})
+    seen = replace(
+        seen, **{name: getattr(seen, name)[:40] for name in ("view", "point", "lens", "place", "time")}
+    )
     rng = np.random.default_rng(1)
     state = replace(still, motion=rng.normal(0, 0.01, still.motion.shape))
     _, by_pose, by_point, by_lens = state.seen(seen)
