@@ -1,6 +1,7 @@
 """Where a fit starts: the hull of the masks, and stereo."""
 
 import warnings
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from dressi.render.fit.job import rounds_of
 from dressi.render.fit.options.schedule import fitted_rounds
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.fit.start import carved as hull_module
+from dressi.render.fit.start import choice as choice_module
 from dressi.render.fit.start import stereo as maps_module
 from dressi.render.fit.start.carved import SCENE, Cones, Hull, Small, near_cells
 from dressi.render.fit.start.choice import start_mesh
@@ -483,6 +485,18 @@ def test_the_hull_is_taken_where_stereo_finds_nothing(device, monkeypatch: pytes
     ):
         found = start_mesh(few, options, (256, 512), lambda: DressiAD(device))
     assert found is not None and not found[1]
+
+
+def test_the_hull_is_taken_where_stereo_loses_parts(balls: Dataset, monkeypatch: pytest.MonkeyPatch):
+    options, lost = FitOptions(size=SIZE), primitives.icosphere(2, 0.25, (0.45, 0.1, -0.2))
+    monkeypatch.setattr(choice_module, "stereo_suits", lambda *given: True)
+    for mesh, kept in ((BALLS, True), (lost, False)):
+        monkeypatch.setattr(choice_module, "stereo_start", lambda *given, mesh=mesh: mesh)
+        with nullcontext() if kept else pytest.warns(UserWarning, match="IoU below 0.9 .* visual hull"):
+            found = start_mesh(balls, options, (FACES, FACES), DressiAD)
+        assert found is not None and found[1] == kept
+    asked = start_mesh(balls, replace(options, start="stereo"), (FACES, FACES), DressiAD)
+    assert asked is not None and asked[0] is lost and asked[1]
 
 
 def test_a_mesh_that_fits_already_has_no_far_and_no_coarse_rounds():

@@ -52,8 +52,8 @@ def start_mesh(
         if mesh is not None and (options.start == "stereo" or fits(mesh, dataset)):
             return mesh, True
         if mesh is not None:
-            text = f"what stereo found covers less than {NEAR:g} of the masks, as it loses thin parts; {otherwise}"
-            warnings.warn(text, stacklevel=5)
+            text = f"silhouettes of what stereo found have an IoU below {NEAR:g} with the masks, as where it loses thin parts"
+            warnings.warn(f"{text}; {otherwise}", stacklevel=5)
     mesh = hull_mesh(hull, options, faces[0])
     return None if mesh is None else (mesh, False)
 
