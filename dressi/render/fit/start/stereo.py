@@ -342,18 +342,28 @@ def seen_through(
     grid = Grid(hull.grid.origin, COARSER * hull.grid.step, field.shape)
     views = Views.of(cameras, pictures.masks, pictures.colors, COARSE_PIXELS)
     beside = views.beside(hull.points().mean(0))[:, :NEIGHBOURS]
-    fusion, noise = Fusion.of(fine, maps, field, grid), noise_of(views)
+    fusion, plain = Fusion.of(fine, maps, field, grid), PLAIN * noise_of(views)
+    # Rims of masks that are too wide show the background, which is alike nowhere.
+    masks = [views.cropped(views.masks, k) > 0.5 for k in range(len(views))]
+    inner = [np.asarray(distance_transform_edt(mask)) > WINDOW for mask in masks]
     empty = np.zeros(len(fusion.points), bool)
     for _ in range(ROUNDS):
         surface = fusion.field(empty)
-        depths = [drawn_depth(views, k, surface, grid) for k in range(len(views))]
+        cells = shell(surface)
+        points, inward = grid.origin + grid.step * cells, surface[tuple(cells.T)]
+        depths = [drawn_depth(views, k, points, inward, grid.step) for k in range(len(views))]
+        # Nothing in front may be near: outlines are a pixel off.
+        nearest = [minimum_filter(depth, 3) + 2 * grid.step for depth in depths]
         votes = np.zeros(len(empty), np.int16)
         for k, depth in enumerate(depths):
             column, row, z = views.projected(k, fusion.points)
             pixel, seen = views.pixels(column, row, z)
             behind = (z - depth.ravel()[pixel]) / grid.step
             seen &= (behind > -2) & (behind < DIG)
-            here = likeness(views, k, beside[k], depths, 2 * grid.step, PLAIN * noise).ravel()[pixel]
+            there = inner[k] & np.isfinite(depth)
+            here = likeness(views, k, beside[k], np.where(there, depth, 1), there, nearest, plain).ravel()[
+                pixel
+            ]
             votes += (seen & (here < UNLIKE)).astype(np.int16) - (seen & (behind > -1) & (here > LIKE))
         before, empty = empty, empty | (votes > 0)
         if (empty ^ before).mean() < FINISHED:
@@ -373,37 +383,46 @@ def noise_of(views: Views) -> float:
     return float(np.median(np.concatenate(parts))) / 0.6745
 
 
-def drawn_depth(views: Views, k: int, field: np.ndarray, grid: Grid) -> np.ndarray:
-    """(H, W) depths of the surface of a field in the part of view k, infinite where there is none."""
-    cells = np.argwhere((field > 0) & ~np.asarray(binary_erosion(field > 0), bool))
-    column, row, z = views.projected(k, grid.origin + grid.step * cells)
+def shell(field: np.ndarray) -> np.ndarray:
+    """(S, 3) the cells inside, where a field is positive, that border the outside."""
+    return np.argwhere((field > 0) & ~np.asarray(binary_erosion(field > 0), bool))
+
+
+def drawn_depth(views: Views, k: int, points: np.ndarray, inward: np.ndarray, step: float) -> np.ndarray:
+    """(H, W) depths of a surface in the part of view k, infinite where there is none. points: (S, 3), so far
+    ``inward`` (S,) of it, a ``step`` apart."""
+    column, row, z = views.projected(k, points)
     pixel, seen = views.pixels(column, row, z)
     depth = np.full(views.crop[::-1], np.inf)
-    np.minimum.at(depth.ravel(), pixel[seen], (z - field[tuple(cells.T)])[seen])
+    np.minimum.at(depth.ravel(), pixel[seen], (z - inward)[seen])
     # Cells that are wider than a pixel leave gaps between them.
-    wide = grid.step * views.K[k][0, 0] / float(np.median(z)) if len(z) else 1
+    wide = step * views.K[k][0, 0] / float(np.median(z)) if len(z) else 1
     size = 2 * max(int(np.ceil(wide)), 1) + 1
     return maximum_filter(minimum_filter(depth, size), size)
 
 
 def likeness(
-    views: Views, k: int, others: np.ndarray, depths: list[np.ndarray], slack: float, plain: float
+    views: Views,
+    k: int,
+    others: np.ndarray,
+    depth: np.ndarray,
+    there: np.ndarray,
+    nearest: list[np.ndarray],
+    plain: float,
 ) -> np.ndarray:
     """(H, W) mean of the two largest correlations of windows of view k with those of others, warped by its depth; NaN
     where none of them sees the surface, or windows are too plain.
 
-    depths: (H, W) of all views.  slack: of depths that agree.
+    depth, there: (H, W), and where it counts.  nearest: (H, W) of each view, the depths up to which it sees points.
+    plain: standard deviation of a window that tells nothing.
     """
-    # Rims of masks that are too wide show the background, which is alike nowhere.
-    there = np.asarray(distance_transform_edt(views.cropped(views.masks, k) > 0.5)) > WINDOW
-    there, grey = there & np.isfinite(depths[k]), views.cropped(views.grey, k)
-    points = views.centres[k] + views.rays(k) * np.where(there, depths[k], 1)[..., None]
+    grey = views.cropped(views.grey, k)
+    points = views.centres[k] + views.rays(k) * depth[..., None]
     scores, size = [], 2 * WINDOW + 1
     for other in others:
         column, row, z = views.projected(other, points)
         pixel, seen = views.pixels(column, row, z)
-        # Nothing in front may be near: outlines are a pixel off.
-        seen &= there & (z < minimum_filter(depths[other], 3).ravel()[pixel] + slack)
+        seen &= there & (z < nearest[other].ravel()[pixel])
         part = views.cropped(views.grey, other)
         theirs = map_coordinates(part, [row - 0.5, column - 0.5], order=1, mode="nearest")
         weight = seen.astype(np.float64)
@@ -412,8 +431,7 @@ def likeness(
         a, b, aa, bb, ab = (uniform_filter(weight * one, size) / np.maximum(share, 1e-6) for one in images)
         spread, spreads = aa - a * a, bb - b * b
         score = (ab - a * b) / np.sqrt(np.maximum(spread * spreads, 1e-12))
-        told = seen & (share > 0.5)
-        told &= np.maximum(spread, spreads) > plain**2
+        told = seen & (share > 0.5) & (np.maximum(spread, spreads) > plain**2)
         scores.append(np.where(told, score, -np.inf))
     first, second = np.sort(scores, axis=0)[:-3:-1]
     return np.where(np.isfinite(first), np.where(np.isfinite(second), 0.5 * (first + second), first), np.nan)
@@ -506,8 +524,8 @@ def repaired(field: np.ndarray, hull: np.ndarray, grid: Grid, views: Views) -> n
     the one on its ray, inside the hull, that was carved least. Outside, values are at most distances below zero."""
     field = field.copy()
     for _ in range(TIMES):
-        shell = np.argwhere((field > 0) & ~np.asarray(binary_erosion(field > 0), bool))
-        cells = [_missing(field, hull, grid, views, k, shell) for k in range(len(views))]
+        rim = shell(field)
+        cells = [_missing(field, hull, grid, views, k, rim) for k in range(len(views))]
         back = np.zeros(field.shape, bool)
         back[tuple(np.concatenate(cells).T)] = True
         back = np.asarray(binary_dilation(back), dtype=bool) & (hull > 0)
@@ -518,11 +536,10 @@ def repaired(field: np.ndarray, hull: np.ndarray, grid: Grid, views: Views) -> n
 
 
 def _missing(
-    field: np.ndarray, hull: np.ndarray, grid: Grid, views: Views, k: int, shell: np.ndarray
+    field: np.ndarray, hull: np.ndarray, grid: Grid, views: Views, k: int, rim: np.ndarray
 ) -> np.ndarray:
-    """(P, 3) the cells that cover what view k lacks. shell: (S, 3) the cells inside that border the
-    outside."""
-    column, row, z = views.projected(k, grid.origin + grid.step * shell)
+    """(P, 3) the cells that cover what view k lacks. rim: (S, 3) the ``shell``."""
+    column, row, z = views.projected(k, grid.origin + grid.step * rim)
     pixel, there = views.pixels(column, row, z)
     covered = np.zeros(views.crop[::-1], bool)
     covered.ravel()[pixel[there]] = True
