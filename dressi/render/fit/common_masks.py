@@ -405,8 +405,9 @@ def colour_odds(
 
     every = np.concatenate([small.bins for small in smalls])
     share = np.concatenate(list(shares))
-    front, back = histogram(every, share > 0.75), histogram(every, share < 0.25)
-    rare = max(RARE / max(min((share > 0.75).sum(), (share < 0.25).sum()), RARE), LEAST)
+    on, off = share > 0.75, share < 0.25
+    front, back = histogram(every, on), histogram(every, off)
+    rare = max(RARE / max(min(on.sum(), off.sum()), RARE), LEAST)
     odds = []
     for small, own in zip(smalls, shares, strict=True):
         behind = (0.5 * back + 0.5 * histogram(small.bins, own < 0.25)).reshape(-1)[small.bins]

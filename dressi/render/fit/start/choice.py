@@ -49,9 +49,9 @@ def start_mesh(
     if stereo_suits(dataset, options) and (options.start == "stereo" or not options.refine_poses):
         otherwise = "the fit starts from the visual hull"
         mesh = stereo_mesh(dataset, options, hull, faces[1], make_engine, otherwise)
-        if mesh is not None and (options.start == "stereo" or fits(mesh, dataset)):
-            return mesh, True
         if mesh is not None:
+            if options.start == "stereo" or fits(mesh, dataset):
+                return mesh, True
             text = f"silhouettes of what stereo found have an IoU below {NEAR:g} with the masks, as where it loses thin parts"
             warnings.warn(f"{text}; {otherwise}", stacklevel=5)
     mesh = hull_mesh(hull, options, faces[0])
