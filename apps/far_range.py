@@ -24,7 +24,6 @@ from dressi.render.forms.hard_soft_ras import hard_soft_ras
 from dressi.render.forms.soft_target import gap
 from dressi.render.io import write_json
 from dressi.render.mesh.primitives import icosphere
-from dressi.render.objectives.phases import Phase, run_phases
 from dressi.render.surface.screen import with_margin
 
 REACH, LAST = 0.6, 0.04
@@ -82,12 +81,16 @@ class Range:
     def recover(self, device: Device, steps: int) -> float:
         """Pixels between the ball and its target after an optimisation of the shift."""
         self.move.data = np.zeros((1, 1, 1, 2))
-        phases = [
-            Phase(steps, numbers={self.radius: (REACH, LAST)}),
-            Phase(max(steps // 4, 1), numbers={self.radius: (LAST, LAST)}),
-        ]
-        result = run_phases(phases, lambda _: self.loss, adam(0.03), [self.move], lambda: DressiAD(device))
-        left = result.state["move"].reshape(2) - (self.away, 0.0)
+        parts = np.minimum(
+            np.arange(steps + max(steps // 4, 1)) / steps, 1
+        )  # a fifth of the steps with the last radius
+        with DressiAD(device) as ad:
+            ad.set_loss(self.loss)
+            ad.set_optimizer(adam(0.03), [self.move])
+            for radius in REACH * (LAST / REACH) ** parts:
+                ad.send(self.radius, np.full((1, 1, 1), radius))
+                ad.step()
+            left = ad.recv(self.move).reshape(2) - (self.away, 0.0)
         return float(np.linalg.norm(left) * self.size / 2)
 
 

@@ -1,1 +1,1 @@
-"""Losses, regularizers, phases of an optimisation, and metrics of results."""
+"""Losses, regularizers, and metrics of results."""

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import soft_cases as sc
 from numpy.testing import assert_allclose, assert_array_equal
 from tiny_fits import unit_scene
 
-from dressi import FLOAT, VEC2, DressiAD, F, GraphError, InputError, Variable, adam, optim
-from dressi.render import Mesh, adjacency, hard_soft_ras, primitives, ring
+from dressi import FLOAT, DressiAD, F, GraphError, InputError, Variable, optim
+from dressi.render import Mesh, adjacency, primitives, ring
 from dressi.render.fit import FitJob, FitOptions, FitRound, shape_rounds
 from dressi.render.fit.data.learned import learned
 from dressi.render.fit.graphs.round import start
@@ -24,7 +23,6 @@ from dressi.render.forms.edges.edge_list import edge_list, with_room
 from dressi.render.forms.soft_target import check_reach, gap, marked
 from dressi.render.mesh.checks import check_surface
 from dressi.render.mesh.primitives import octasphere
-from dressi.render.objectives.phases import Phase, run_phases
 from dressi.render.objectives.sparse import Room
 from dressi.vk.run.measure.timing import RoundStages
 
@@ -37,59 +35,6 @@ def far_range():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def test_numbers_of_a_phase_go_geometrically():
-    radius = Variable(FLOAT, name="radius")
-    phase = Phase(4, numbers={radius: (0.8, 0.05)})
-    assert_allclose([phase.at(k)[radius] for k in range(5)], [0.8, 0.4, 0.2, 0.1, 0.05])
-
-
-@pytest.mark.parametrize(
-    "phase, named",
-    [
-        (Phase(0), "step"),
-        (Phase(1, numbers={Variable(FLOAT, name="radius"): (0.1, 0.0)}), "radius"),
-        (Phase(1, numbers={Variable(VEC2, name="shift"): (0.1, 0.1)}), "shift"),
-    ],
-)
-def test_phases_that_make_no_sense_are_named(phase, named):
-    with pytest.raises(InputError, match=named):
-        run_phases([phase], lambda _: F.constant(0.0), adam(0.1), [], lambda: pytest.fail("built"))
-
-
-@pytest.mark.release
-def test_forms_follow_each_other_and_the_optimizer_goes_on(device):
-    """Outer, face with two layers, edges: one build each; radius and sigma are data; Adam's counter is
-    carried."""
-    case = sc.flat(
-        [(-0.5, -0.5, 0.4), (0.3, -0.5, 0.4), (0.3, 0.5, 0.4), (-0.5, 0.5, 0.4)], [(0, 1, 2), (0, 2, 3)]
-    )
-    position, faces = case.variables()
-    move = Variable(VEC2, name="move", data=np.array([[[[0.5, -0.3]]]]))
-    radius, sigma = Variable(FLOAT, name="radius"), Variable(FLOAT, name="sigma")
-    built = []
-
-    def build(phase):
-        form = phase.options["form"]
-        numbers = {} if form == "edges" else {"radius": radius}
-        numbers |= {"sigma": sigma} if form == "face" else {}
-        own, target = (
-            hard_soft_ras(p, faces, size=(32, 32), face_count=2, **numbers, **phase.options).silhouette
-            for p in (position + F.vec4(move, 0.0, 0.0), position)
-        )
-        built.append(form)
-        return F.mean(F.square(own - F.stop_gradient(target)))
-
-    phases = [
-        Phase(30, {"form": "outer"}, {radius: (0.5, 0.1)}),
-        Phase(20, {"form": "face", "layers": 2}, {radius: (0.1, 0.06), sigma: (0.02, 0.01)}),
-        Phase(20, {"form": "edges"}),
-    ]
-    result = run_phases(phases, build, adam(0.02), [move], lambda: DressiAD(device))
-    assert built == ["outer", "face", "edges"] and result.builds == 3 and len(result.losses) == 70
-    assert int(result.state["step"].reshape(())) == 70
-    assert np.abs(result.state["move"]).max() * 16 < 0.2
 
 
 @pytest.mark.release
