@@ -22,8 +22,7 @@ import numpy as np
 
 from dressi import Device, DressiAD
 from dressi.render.cameras import Cameras
-from dressi.render.cameras.alignment import pose_errors
-from dressi.render.cameras.pose import turned
+from dressi.render.cameras.pose import pose_errors, turned
 from dressi.render.cameras.views import upward
 from dressi.render.fit import Dataset, FitJob, FitOptions, Observations, draw, mesh_dataset
 from dressi.render.fit.disk.checkpoint import NAME

@@ -19,7 +19,7 @@ from dressi import Device, DressiAD, F, Variable, adam
 from dressi.ad import optim
 from dressi.ad.graph.types import FLOAT
 from dressi.render import Camera, Cameras, Mesh, charbonnier, covered, poses, render
-from dressi.render.cameras.alignment import turns
+from dressi.render.cameras.pose import turns
 from dressi.render.fit.graphs.terms import depth_at
 from dressi.render.io import write_json
 from dressi.render.io.files import read_json

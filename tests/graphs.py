@@ -1,10 +1,14 @@
 """Graphs and engines for tests. Random graphs: pixels, fetches, reductions, gathers and scatters, of several sizes and batches."""
 
+from dataclasses import replace
+from math import inf
+
 import numpy as np
 
 from dressi import FLOAT, INT, VEC2, VEC3, VEC4, DressiAD, F, Variable, VType, gradient
 from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.program import Program
+from dressi.vk.plan.model.device import DeviceModel
 
 SIZE, BATCH = (7, 5), 2
 
@@ -15,6 +19,26 @@ def optimising(device, loss, optimizer, parameters, **options) -> DressiAD:
     ad.set_loss(loss)
     ad.set_optimizer(optimizer, parameters)
     return ad
+
+
+def weighing(
+    model: DeviceModel,
+    *,
+    fetch: float | None = None,
+    store: float | None = None,
+    stage: float | None = None,
+    lanes: int = 0,
+) -> DeviceModel:
+    """The model with these planner's quantities, in operations, instead of its own; 0 lanes: its own."""
+    changed = replace(model, lanes=lanes or model.lanes)
+    if fetch is not None:
+        changed = replace(changed, fetch_rate=model.rate / fetch if fetch else inf)
+    if store is not None:
+        kind = "image_store_rate" if model.prefers_dispatches else "store_rate"
+        changed = replace(changed, **{kind: model.rate / store if store else inf})
+    if stage is not None:
+        changed = replace(changed, render_pass=stage * changed.operation, barrier=0.0)
+    return changed
 
 
 def program_of(outputs) -> Program:

@@ -19,7 +19,7 @@ from dressi.ad.graph.program import Program
 from dressi.ad.graph.work import Work
 from dressi.ad.ops.image.draws import rasterize
 from dressi.ad.show import dot, listing, svg
-from dressi.vk.plan.model.cost import fetches, operations
+from dressi.vk.plan.model.device import fetches, operations
 
 
 def test_values_come_from_the_argument_before_the_data():

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graphs import weighing
 
 from dressi import DressiAD, DressiError, GraphError, PlanError, Variable, gradient, optim
 from dressi.ad.graph import Function
@@ -242,7 +243,7 @@ def model_of(seed: int, rng: np.random.Generator) -> DeviceModel:
         model = replace(model, lanes=int(rng.choice((1, 64, 1 << 17))))
     if rng.random() < 0.3:
         fetch, store, stage = (float(rng.choice(x)) for x in ((1, 4, 40), (0, 4, 40), (0, 2000, 1e9)))
-        model = model.weighing(fetch=fetch, store=store, stage=stage)
+        model = weighing(model, fetch=fetch, store=store, stage=stage)
     if rng.random() < 0.3:
         model = willing(model)
     if (

@@ -9,7 +9,7 @@ from dressi import Device
 from dressi.vk.plan import compiler
 from dressi.vk.plan.passes.draws import rasterize_in_compute
 from dressi.vk.run import runner
-from dressi.vk.run.execution import executor, planned
+from dressi.vk.run.execution import executor
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -17,8 +17,8 @@ def what_passes_make_is_kept() -> Iterator[None]:
     """All but rasters by dispatches: they would leave none to the passes that draw."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiler, "JUDGED", frozenset((rasterize_in_compute,)))
-        patch.setattr(executor, "planned", planned.anew)
-        patch.setattr(runner, "planned", planned.anew)
+        patch.setattr(executor, "planned", executor.anew)
+        patch.setattr(runner, "planned", executor.anew)
         yield
 
 

@@ -15,8 +15,7 @@ from dressi.vk.plan.core.substage import ComputeSum, FaceSums
 from dressi.vk.plan.execution.plan import Plan
 from dressi.vk.plan.model.device import DeviceModel
 from dressi.vk.plan.model.records import CPU, DATA_CENTRE, DESKTOP, INTEGRATED, TILER
-from dressi.vk.plan.predict.judge import Judge
-from dressi.vk.plan.predict.stages import predict
+from dressi.vk.plan.predict.stages import Judge, predict
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from examples_gathers import SHAPE, TAKEN, domain, some_map, summed
-from graphs import masked_program
+from graphs import masked_program, weighing
 from random_graphs.operations import OPERATIONS
 from random_graphs.programs import EVERY, SUMS, random_program
 
@@ -92,7 +92,7 @@ def programs():
 def shaders():
     """(shader, its stage) of the programs, planned for devices that fetch from textures, images and buffers, as whole plans and
     with a pass for each Function; the kinds of work are all there."""
-    free = CPU.weighing(lanes=1, fetch=0.0, store=0.0, stage=0.0)
+    free = weighing(CPU, lanes=1, fetch=0.0, store=0.0, stage=0.0)
     found, kinds = {}, set()
     for k, program in enumerate(programs()):
         for options, cost in (

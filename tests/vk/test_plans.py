@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from graphs import random_program
+from graphs import random_program, weighing
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -54,7 +54,7 @@ def close(a, b, tolerance=1e-5):
     limits=small_limits,
     switches=st.tuples(*[st.booleans()] * 4),
     cost=st.sampled_from(
-        [CPU, CPU.weighing(stage=0, fetch=1), CPU.weighing(lanes=1 << 14, fetch=4, store=4, stage=1e9)]
+        [CPU, weighing(CPU, stage=0, fetch=1), weighing(CPU, lanes=1 << 14, fetch=4, store=4, stage=1e9)]
     ),
 )
 def test_packed_equals_baseline(device, seed, limits, switches, cost):

@@ -5,7 +5,6 @@ which also open holes that a mesh covers; ``priors`` what fields are like where 
 """
 
 from .isosurface import Isosurface
-from .priors import eikonal_loss, roughness_loss
-from .rays import Rays, ray_loss, sample_field
+from .rays import Rays, eikonal_loss, ray_loss, roughness_loss, sample_field
 
 __all__ = ["Isosurface", "Rays", "eikonal_loss", "ray_loss", "roughness_loss", "sample_field"]

@@ -18,8 +18,7 @@ import numpy as np
 
 from ...errors import InputError
 from ..cameras import Camera, Cameras
-from ..cameras.alignment import turns
-from ..cameras.pose import unit_cameras, world_cameras
+from ..cameras.pose import turns, unit_cameras, world_cameras
 from ..cameras.views import turntable
 from ..core.engine import MakeEngine
 from ..drawing import draw as drawing

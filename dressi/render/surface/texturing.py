@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.graph.types import INT, Size
 from ...ad.ops.texture.addressing import WrapName
 from ...errors import InputError
-from .screen import Corners, barycentric, covered, interpolate, pixel_rays
+from .screen import Corners, covered, interpolate, pixel_rays
 
 
 def _exact(
@@ -113,52 +113,6 @@ def barycentric_slopes(position: Variable, at: Corners, size: Size) -> tuple[Var
 
     # The areas are linear in the ray: the product with w twice over vanishes.
     return slope(F.cross(y, w) * (2.0 / size[0])), slope(F.cross(w, x) * (2.0 / size[1]))
-
-
-class Interpolated(NamedTuple):
-    """An attribute at each pixel, and how it changes from pixel to pixel.
-
-    >>> interpolate_with_slopes(
-    ...     Variable.of(np.ones((3, 2))),
-    ...     corners(Variable(INT, (32, 32), name="face"), np.array([[0, 1, 2]])),
-    ...     Variable.of(np.ones((3, 4))),
-    ...     (32, 32),
-    ... ).across.vtype
-    VEC2
-    """
-
-    value: Variable
-    """FLOAT or vectors; 0 where there is no face."""
-    across: Variable
-    """Its derivative by one pixel to the right."""
-    down: Variable
-    """Its derivative by one pixel down."""
-
-
-def interpolate_with_slopes(
-    table: Variable,
-    at: Corners,
-    position: Variable,
-    size: Size,
-    *,
-    table_at: Corners | None = None,
-    slopes: tuple[Variable, Variable] | None = None,
-) -> Interpolated:
-    """An attribute of the vertices at each pixel with its screen derivatives, perspective-correct and exact.
-
-    table: list, FLOAT or vectors.  at, position, size: as for ``barycentric``.  table_at: the corners'
-    entries in the table, by default ``at``.  slopes: ``barycentric_slopes``, if they were made before. Values
-    are 0 where there is no face. Differentiable in table and position. Raises GraphError.
-
-    >>> at = corners(Variable(INT, (32, 32), name="face"), np.array([[0, 1, 2]]))
-    >>> uv = interpolate_with_slopes(Variable.of(np.ones((3, 2))), at, Variable.of(np.ones((3, 4))), (32, 32))
-    >>> F.sample(Variable(VEC3, (8, 8)), uv.value, "anisotropic", across=uv.across, down=uv.down).vtype
-    VEC3
-    """
-    across, down = barycentric_slopes(position, at, size) if slopes is None else slopes
-    entries = at if table_at is None else table_at
-    weights = (barycentric(position, at, size), across, down)
-    return Interpolated(*(interpolate(table, entries, w) for w in weights))
 
 
 def uv_level(

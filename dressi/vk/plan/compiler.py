@@ -83,7 +83,7 @@ from .passes.precision import contract_operations, narrow_intermediates
 from .passes.schedule_contractions import fuse_contractions, overlap_tiles, stage_operands, tile_products
 from .passes.storage import copy_leaves_first, load_images, pack_channels, store_in_buffers, update_in_place
 from .passes.store_operands import store_operands
-from .predict.judge import Judge
+from .predict.stages import Judge
 from .verify import verify, verify_plan
 
 Pass = Callable[[Sequence[SubStage], Context], list[SubStage]]

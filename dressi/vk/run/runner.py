@@ -27,8 +27,7 @@ from ..plan.model.device import DeviceModel
 from ..planning import bytes_in_parts, program_within
 from .device.transfer import Readback
 from .evaluations import Evaluations
-from .execution.executor import VulkanExecutor
-from .execution.planned import planned
+from .execution.executor import VulkanExecutor, planned
 from .execution.steps import Steps, running
 from .execution.workspace import Workspace
 from .measure.calibration import model_of

@@ -17,8 +17,16 @@ from dressi import DressiAD, InputError
 from dressi.ad.graph.evaluation import evaluate
 from dressi.engines import default_engine
 from dressi.render import Camera, Cameras, Mesh, render, ring
-from dressi.render.cameras.alignment import Similarity, align, pose_errors, turns
-from dressi.render.cameras.pose import turned, unit_cameras, unit_matrices, world_cameras
+from dressi.render.cameras.pose import (
+    Similarity,
+    align,
+    pose_errors,
+    turned,
+    turns,
+    unit_cameras,
+    unit_matrices,
+    world_cameras,
+)
 from dressi.render.fit import (
     Dataset,
     FitJob,

@@ -13,7 +13,7 @@ from scipy.ndimage import gaussian_filter
 from dressi.errors import InputError
 from dressi.render import axis_angle_to_matrix, orbit, primitives, render
 from dressi.render.cameras import Cameras, views
-from dressi.render.cameras.alignment import pose_errors
+from dressi.render.cameras.pose import pose_errors
 from dressi.render.io import load_image, load_photos, save_image
 from dressi.render.io.calibration import encode_cameras, read_calibration
 from dressi.render.io.lens import Lens

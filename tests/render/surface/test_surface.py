@@ -19,7 +19,7 @@ from dressi.render.mesh.queries import SurfaceDistance, sample_surface
 from dressi.render.shading import lights
 from dressi.render.surface import projection, screen
 from dressi.render.surface.screen import DrawnMesh, barycentric, corners, covered, interpolate, rasterize_hard
-from dressi.render.surface.texturing import interpolate_with_slopes, texture_colour, texture_uv
+from dressi.render.surface.texturing import barycentric_slopes, texture_colour, texture_uv
 
 SIZE = (48, 32)
 SIDES = [6, 24, 96]  # about 4, 1 and 1/4 pixels a texel
@@ -509,8 +509,10 @@ def test_slopes_are_how_attributes_change_on_the_screen():
     at = screen.corners(Variable(INT, FOOTPRINT_SIZE, data=face), faces)
     values = np.random.default_rng(3).normal(size=(4, 3))
     table = Variable(VEC3, list_size(4), data=list_image(values))
-    found = interpolate_with_slopes(table, at, position, FOOTPRINT_SIZE)
-    value, across, down = evaluate(list(found))
+    weights = screen.barycentric(position, at, FOOTPRINT_SIZE)
+    slopes = barycentric_slopes(position, at, FOOTPRINT_SIZE)
+    found = [screen.interpolate(table, at, w) for w in (weights, *slopes)]
+    value, across, down = evaluate(found)
     centre, step = screen.pixel_centres(FOOTPRINT_SIZE), 1e-4
     for slope, axis in ((across, (1.0, 0.0)), (down, (0.0, 1.0))):
         away = tuple(step / FOOTPRINT_SIZE[1] * a for a in axis)

@@ -16,7 +16,7 @@ from dressi.vk.plan.compiler import build_plan, contexts
 from dressi.vk.plan.core.limits import PROFILES, profile
 from dressi.vk.plan.core.options import BASELINE, DEFAULT, PlanOptions
 from dressi.vk.plan.core.substage import Binding, Scatter
-from dressi.vk.plan.model.cost import Walks
+from dressi.vk.plan.model.device import Walks
 from dressi.vk.plan.passes.pack import LARGEST_LOOPS, LARGEST_SHADER, pack_stages
 from dressi.vk.run.execution.executor import VulkanExecutor
 

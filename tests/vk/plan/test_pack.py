@@ -19,7 +19,7 @@ from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.core.limits import PROFILES, DeviceLimits, profile
 from dressi.vk.plan.core.options import BASELINE, PlanOptions
 from dressi.vk.plan.core.substage import Compute, Fragment, Scatter
-from dressi.vk.plan.execution.plan import plan_dot, plan_svg
+from dressi.vk.plan.execution.plan import plan_dot
 from dressi.vk.plan.glsl.generate import generate
 from dressi.vk.plan.glsl.writer import stage_of
 from dressi.vk.plan.model.records import CPU, DESKTOP
@@ -222,8 +222,6 @@ def test_a_plan_can_be_read_and_seen():
         text.count("subgraph") == plan.counts["stages"]
         and text.count("fillcolor") == plan.counts["substages"]
     )
-    for graphviz in (True, False):
-        assert plan_svg(plan, graphviz).rstrip().endswith("</svg>")
 
 
 def test_counters_are_fused_into_another_dispatch():

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from graphs import weighing
 
 from dressi import FLOAT, INT, VEC4, F, PlanError, PlanOptions, Variable
 from dressi.ad.graph.program import Program
@@ -28,7 +29,7 @@ from dressi.vk.plan.model.records import CPU
 from dressi.vk.plan.verify import verify, verify_plan
 
 SIZE = (40, 24)
-FREE = CPU.weighing(lanes=1, fetch=0.0, store=0.0, stage=0.0)
+FREE = weighing(CPU, lanes=1, fetch=0.0, store=0.0, stage=0.0)
 
 
 def program() -> Program:

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+from graphs import weighing
 
 from dressi import FLOAT, Device, DressiAD, F, Variable
 from dressi.ad.graph.program import Program
@@ -154,7 +155,7 @@ def test_a_device_with_slow_fragments_gets_dispatches(device):
     x = Variable(FLOAT, (9, 7), 2, name="x", data=np.random.default_rng(0).random((2, 7, 9)))
     blurred = F.lookup(F.sqrt(x) + 1.0, F.linear_index((9, 7)))
     found = []
-    slow = CPU.weighing(stage=0, fetch=1e6)
+    slow = weighing(CPU, stage=0, fetch=1e6)
     for cost in (slow, replace(slow, prefers_dispatches=True)):
         with VulkanExecutor(Program({"y": blurred}), device, cost=cost) as run:
             modes = {type(s.work) for s in run.plan.sub_stages}

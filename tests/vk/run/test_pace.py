@@ -5,7 +5,7 @@ from itertools import accumulate, count
 
 import numpy as np
 import pytest
-from graphs import masked_program, optimising
+from graphs import masked_program, optimising, weighing
 from numpy.testing import assert_array_equal
 from random_graphs.check import on_device
 from random_graphs.programs import random_program
@@ -101,7 +101,7 @@ def test_lists_of_blocks_in_slices(device, cut, monkeypatch, count):
     """A slice is of all blocks, and takes those of the list. Nothing runs as a whole, whatever the list says."""
     program = masked_program(5, (40, 24), 2)
     limits = replace(device.limits, max_framebuffer_height=4096, max_workgroup_count=count)
-    free = CPU.weighing(lanes=1, fetch=0.0, store=0.0, stage=0.0)
+    free = weighing(CPU, lanes=1, fetch=0.0, store=0.0, stage=0.0)
     found, indirect = [], device.vk.vkCmdDispatchIndirect
     calls: list[object] = []
     monkeypatch.setattr(
@@ -122,7 +122,7 @@ def test_lists_of_blocks_in_slices(device, cut, monkeypatch, count):
 def test_a_list_of_blocks_behind_a_sliced_dispatch(device, monkeypatch):
     """An indirect dispatch begins at the first workgroup, wherever the slice before it began."""
     program, found = masked_program(5, (40, 24), 2), []
-    free = CPU.weighing(lanes=1, fetch=0.0, store=0.0, stage=0.0)
+    free = weighing(CPU, lanes=1, fetch=0.0, store=0.0, stage=0.0)
 
     def seconds(parts: int, plan, bound: float) -> list[float]:
         works = [stage.sub_stages[0].work for stage in plan.stages]

@@ -20,7 +20,8 @@ from dressi.vk.plan.core.options import DEFAULT
 from dressi.vk.plan.execution.plan import Plan
 from dressi.vk.plan.execution.text import NotRead, NotWritten, Writer, read
 from dressi.vk.plan.model.records import CPU
-from dressi.vk.run.execution import planned
+from dressi.vk.run.execution import executor
+from dressi.vk.run.execution.executor import planned
 
 LIMITS = PROFILES["desktop"]
 NONE = frozenset[Variable]()
@@ -65,7 +66,7 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_text_gives_back_its_plan_in_a_process_with_an_equal_graph(name):
     program, equal = PROGRAMS[name](), PROGRAMS[name]()
-    plan, writer, other = planned.anew(*how(program)), Writer(), Writer()
+    plan, writer, other = executor.anew(*how(program)), Writer(), Writer()
     assert writer.digest(*how(program)) == other.digest(*how(equal))
     objects = tuple(other.objects)
     text = writer.text(plan)
@@ -119,41 +120,41 @@ def test_other_texts_are_refused(text: str):
 def kept(tmp_path, monkeypatch):
     """A folder for plans, and the programs that are planned anew."""
     made = []
-    plan = planned.anew
-    monkeypatch.setattr(planned, "anew", lambda *given: made.append(given[0]) or plan(*given))
+    plan = executor.anew
+    monkeypatch.setattr(executor, "anew", lambda *given: made.append(given[0]) or plan(*given))
     with config(cache=tmp_path, check=False, debug=0):
         yield tmp_path / "plans", made
 
 
 def test_what_is_damaged_or_of_another_version_is_made_again(kept, monkeypatch):
     folder, made = kept
-    first = planned.planned(*how(products()))
+    first = planned(*how(products()))
     (entry,) = folder.iterdir()
     whole = entry.read_bytes()
     for content in (whole[:-20], b"", whole.replace(b"Stage", b"Spage")):
         entry.write_bytes(content)
-        assert planned.planned(*how(products())).key == first.key
+        assert planned(*how(products())).key == first.key
         assert entry.read_bytes() == whole
     assert len(made) == 4
-    assert planned.planned(*how(products())).key == first.key and len(made) == 4
-    planned.disk.save("plans", entry.name, json.dumps([["dressi.ad:gone"], [], None]).encode())
-    planned.planned(*how(products()))
+    assert planned(*how(products())).key == first.key and len(made) == 4
+    executor.disk.save("plans", entry.name, json.dumps([["dressi.ad:gone"], [], None]).encode())
+    planned(*how(products()))
     assert len(made) == 5 and entry.read_bytes() == whole
-    monkeypatch.setattr(planned, "sources", lambda: "another version")
-    planned.planned(*how(products()))
+    monkeypatch.setattr(executor, "sources", lambda: "another version")
+    planned(*how(products()))
     assert len(made) == 6 and len([*folder.iterdir()]) == 2
 
 
 def test_plans_that_were_used_last_are_kept(kept, monkeypatch):
     folder, made = kept
-    planned.planned(*how(scatter(np.arange(8) % 4)))
+    planned(*how(scatter(np.arange(8) % 4)))
     (first,) = folder.iterdir()
-    monkeypatch.setattr(planned, "MOST", int(2.5 * first.stat().st_size))
-    planned.planned(*how(scatter(np.arange(8) % 4, 3.0)))
+    monkeypatch.setattr(executor, "MOST", int(2.5 * first.stat().st_size))
+    planned(*how(scatter(np.arange(8) % 4, 3.0)))
     for entry in folder.iterdir():
         os.utime(entry, (1, 1))
-    planned.planned(*how(scatter(np.arange(8) % 4)))  # read, and so newer than the second one
-    planned.planned(*how(scatter(np.arange(8) % 4, 4.0)))
+    planned(*how(scatter(np.arange(8) % 4)))  # read, and so newer than the second one
+    planned(*how(scatter(np.arange(8) % 4, 4.0)))
     assert first.exists() and len([*folder.iterdir()]) == 2 and len(made) == 3
 
 

@@ -15,8 +15,7 @@ from ....ad.graph.types import FLOAT, IVEC3, VEC3, Size, list_image
 from ....ad.optim.schedules import Number
 from ....errors import InputError
 from ...cameras import Cameras
-from ...cameras.alignment import Similarity, align
-from ...cameras.pose import poses, unit_cameras, world_cameras
+from ...cameras.pose import Similarity, align, poses, unit_cameras, world_cameras
 from ...core.engine import Engine
 from ...core.lists import list_leaf, padded
 from ...forms.edges.edge_list import EdgeList, edge_list, with_room

@@ -26,8 +26,7 @@ from ....ad.graph import (
 )
 from ....ad.graph.types import Access
 from ..core.lists import LISTED
-from ..model.cost import calls, fetches, iterations, operations, planes
-from ..model.device import DeviceModel
+from ..model.device import DeviceModel, calls, fetches, iterations, operations, planes
 
 LARGEST_BODY = 128
 """Functions that one value is computed again from, through cones that begin where others end."""

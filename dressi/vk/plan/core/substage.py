@@ -23,7 +23,7 @@ from ....ad.graph import (
     Variable,
 )
 from ....ad.graph.types import Sampler
-from ..model.cost import NOT_LONGER, Walks
+from ..model.device import NOT_LONGER, Walks
 from .lists import ActiveBlocks, BlockHits, FaceList, WorkList
 
 Kept = ScatterFunction | FragmentScatterFunction | AccumulateFunction | RasterFunction

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from ....ad.graph import Function, Variable
 from ....ad.graph.program import Program
-from ....ad.show import COLOURS, draw
+from ....ad.show import COLOURS
 from ....errors import PlanError
 from ....figures import Figures
 from ..analysis.context import Uses
@@ -242,10 +242,3 @@ def plan_dot(plan: Plan) -> str:
     dashed = " [style=dashed]"
     lines += [f'  "{a}" -> "{b}"{dashed if texture else ""}' for a, b, texture in _edges(plan, name)]
     return "\n".join([*lines, "}"]) + "\n"
-
-
-def plan_svg(plan: Plan, graphviz: bool = True) -> str:
-    """The plan as an SVG text, laid out by Graphviz where it is installed, else in plain layers."""
-    name = {s: f"s{k}" for k, s in enumerate(plan.sub_stages)}
-    nodes = [(name[s], _colour(s), _label(s)) for s in plan.sub_stages]
-    return draw(plan_dot(plan), nodes, _edges(plan, name), graphviz)

@@ -17,7 +17,7 @@ from ....ad.graph.traversal import producers_first
 from ....ad.graph.types import Access, Sampler, VType
 from ..core.limits import DeviceLimits
 from ..core.substage import ONE, Binding, Joined, Range, SubStage
-from ..model.cost import unrolls
+from ..model.device import unrolls
 
 # The shaders of one SubStage: their GLSL, their descriptors, and expressions that all kinds of work use.
 

@@ -38,8 +38,7 @@ from ..analysis.dependencies import Dependencies, Leaves
 from ..analysis.known_values import HIT_NOTHING, KnownValues, adds_nothing
 from ..analysis.rematerialization import is_constant
 from ..core.lists import LISTED
-from ..model.cost import fetches, operations, planes
-from ..model.device import DeviceModel
+from ..model.device import DeviceModel, fetches, operations, planes
 
 
 class FragmentValue(Function):

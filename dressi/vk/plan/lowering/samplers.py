@@ -21,8 +21,7 @@ from ....ad.graph.types import Access, Sampler
 from ....ad.ops.texture.sample import Filtered
 from ..analysis.context import Target
 from ..core.limits import DeviceLimits
-from ..model.cost import fetches, operations, planes
-from ..model.device import DeviceModel
+from ..model.device import DeviceModel, fetches, operations, planes
 
 
 class HardwareSample(PixelFunction):

@@ -29,8 +29,7 @@ from ....errors import PlanError
 from ..analysis.context import Target
 from ..core.limits import DeviceLimits
 from ..core.substage import GROUP
-from ..model.cost import with_fragments
-from ..model.device import AHEAD, LOOP, DeviceModel
+from ..model.device import AHEAD, LOOP, DeviceModel, with_fragments
 from ..model.schedules import (
     Bind,
     LoopNest,

@@ -38,8 +38,8 @@ from ..core import substage
 from ..core.lists import ActiveBlocks, BlockHits, active_expected
 from ..core.substage import Binding, Read, SubStage
 from ..glsl.pixel import words_of
-from ..model.cost import operations, planes
-from ..predict.judge import Judge
+from ..model.device import operations, planes
+from ..predict.stages import Judge
 
 
 def run_on_active_blocks(sub_stages: Sequence[SubStage], context: Context) -> list[SubStage]:

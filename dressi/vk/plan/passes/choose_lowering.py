@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from ....ad.graph import Variable
 from ..analysis.context import Context
 from ..core.substage import Binding, SubStage, Undecided
-from ..predict.judge import decided
+from ..predict.stages import decided
 from .pack import as_subpasses
 
 

@@ -12,7 +12,7 @@ from ....ad.graph.types import Access
 from ..analysis.context import Context, Uses
 from ..core.limits import DeviceLimits
 from ..core.substage import Binding, Compute, Fragment, Joined, Scatter, SubStage, all_reads
-from ..predict.judge import Judge
+from ..predict.stages import Judge
 from .storage import filtered
 
 # Small dispatches in a row are one: the phases of one workgroup.

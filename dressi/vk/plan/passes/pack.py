@@ -32,7 +32,7 @@ from ..core.substage import Binding, Read, Stage, SubStage, resources
 from ..lowering.fragment_value import FragmentValue
 from ..lowering.register_tiles import TiledContraction
 from ..lowering.scatter import FaceSum
-from ..model.cost import Walk, Walks, planes
+from ..model.device import Walk, Walks, planes
 
 # Functions to SubStages (paper 3.3.3 and A.8): greedy, from the end of the graph, under the limits.
 

@@ -15,7 +15,7 @@ from ..analysis import rematerialization
 from ..analysis.context import Context
 from ..analysis.dataflow import Analysis, restrict
 from ..core.substage import PixelWork, Scatter, SubStage
-from ..model.cost import Walks, planes
+from ..model.device import Walks, planes
 
 _SHADERS = (PixelWork, Scatter)
 

@@ -39,8 +39,7 @@ from ..lowering.fragment_value import FragmentValue
 from ..lowering.register_tiles import Layout, ProductLayout, TiledContraction, tiled_in
 from ..lowering.scatter import BOXES, FaceSum
 from ..lowering.tile_contractions import SHARED_STEP
-from ..model.cost import planes
-from ..model.device import AHEAD, LOOP, DeviceModel
+from ..model.device import AHEAD, LOOP, DeviceModel, planes
 
 FILTERED = 2.0
 """Texels that a sampler fetches in the time in which it filters one."""

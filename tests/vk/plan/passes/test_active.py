@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from graphs import masked_program
+from graphs import masked_program, weighing
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -32,11 +32,11 @@ STORED = {"cache_static": False, "rematerialize": False}
 DENSE = PlanOptions(without=("run_on_active_blocks",))
 
 
-FREE = CPU.weighing(lanes=1, fetch=0.0, store=0.0, stage=0.0)
+FREE = weighing(CPU, lanes=1, fetch=0.0, store=0.0, stage=0.0)
 """Whatever can be done on blocks is done there, as if lists, dispatches and filling cost nothing."""
 
 
-WIDE = CPU.weighing(lanes=1024, fetch=0.0, store=0.0, stage=0.0)
+WIDE = weighing(CPU, lanes=1024, fetch=0.0, store=0.0, stage=0.0)
 """The same, with lists that workgroups make together."""
 
 
@@ -285,7 +285,7 @@ def test_a_scatter_keeps_its_list_when_it_makes_what_another_reads(device, scale
     g, h = gradient(loss, [x, y])
     program = Program({}, ((x, x - 0.001 * g), (y, y - 0.001 * h)))
     options = PlanOptions(rematerialize=False, cache_static=False)
-    cost = CPU.weighing(lanes=1, fetch=8.0, store=8.0, stage=stage)
+    cost = weighing(CPU, lanes=1, fetch=8.0, store=8.0, stage=stage)
     plan = build_plan(program, DeviceLimits(), shader_text, options, cost)
     first, second = (s for s in plan.sub_stages if isinstance(s.work, substage.Scatter))
     assert wave in {*first.outputs} and wave in {r.variable for r in second.reads}

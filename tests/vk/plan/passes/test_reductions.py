@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from graphs import weighing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
@@ -25,7 +26,7 @@ from dressi.vk.plan.core.limits import PROFILES, DeviceLimits
 from dressi.vk.plan.core.options import BASELINE, DEFAULT, PlanOptions
 from dressi.vk.plan.lowering.register_tiles import TiledContraction
 from dressi.vk.plan.lowering.tile_contractions import shorten_loops
-from dressi.vk.plan.model import cost
+from dressi.vk.plan.model import device as device_model
 from dressi.vk.plan.model.records import CPU, DESKTOP
 from dressi.vk.run.execution.executor import VulkanExecutor
 
@@ -259,7 +260,7 @@ def test_unrolled_loops_have_the_bits_of_plain_ones(device, monkeypatch):
             )
 
     found, unrolled = run()
-    monkeypatch.setattr(cost, "LARGEST_UNROLLED", -1)
+    monkeypatch.setattr(device_model, "LARGEST_UNROLLED", -1)
     expected, plain = run()
     assert unrolled and not plain
     assert all(np.array_equal(expected[name], found[name]) for name in expected)
@@ -271,7 +272,7 @@ def test_calls_of_unrolled_loops_all_count():
     much = x
     for _ in range(20):
         much = F.sin(much)
-    calls = cost.Walks(lambda f: True)
+    calls = device_model.Walks(lambda f: True)
     assert calls.of(F.sum(F.square(x), "y").creator).functions == 5
     assert calls.of(F.sum(much, "y").creator).functions == 20
     assert calls.of(F.sum(F.square(F.shift(x, 1, 0)), "y").creator).functions == 2
@@ -318,7 +319,7 @@ def test_what_fits_stays_whole_and_a_single_pair_is_named():
 
 SIZE = (64, 32)
 PARTS = 3
-FREE = CPU.weighing(lanes=1, fetch=0.0, store=0.0, stage=0.0)
+FREE = weighing(CPU, lanes=1, fetch=0.0, store=0.0, stage=0.0)
 """Whatever can be done on blocks is done there."""
 
 

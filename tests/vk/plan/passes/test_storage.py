@@ -6,6 +6,7 @@ from dataclasses import replace
 import keys
 import numpy as np
 import pytest
+from graphs import weighing
 from numpy.testing import assert_array_equal
 
 from dressi import FLOAT, INT, MAT3, VEC2, VEC3, VEC4, F, PlanError, Variable, gradient
@@ -112,7 +113,7 @@ def test_what_lies_outside_of_active_blocks_is_filled(device, outside):
     )
     found = []
     free = {"buffer_store_rate": math.inf, "buffer_fetch_rate": math.inf}
-    cost = replace(DISPATCHES.weighing(lanes=1, store=0.0, stage=0.0), **free)
+    cost = replace(weighing(DISPATCHES, lanes=1, store=0.0, stage=0.0), **free)
     for options in (DEFAULT, IMAGES):
         with VulkanExecutor(work, device, options=options, cost=cost) as run:
             filled = {
