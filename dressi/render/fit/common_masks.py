@@ -9,7 +9,8 @@
 4. Cells of a grid count that nearly all other pictures that see them hold for object. They correct the odds of
    pixels whose rays meet such cells; pixels whose rays meet none that most pictures may hold for object are
    background. From 2 again, with smaller cells where the object may be: thin limbs are narrower than the first.
-5. The last round tells colours apart more finely and spreads odds less far: it finds dark parts before a dark background, and
+5. What the ground looks like, of which the first round left most, tells what stands before it in the same colours.
+6. The last round tells colours apart more finely and spreads odds less far: it finds dark parts before a dark background, and
    gaps. Earlier ones do not, as fine colours of what stands beside the object would be taken for the object's.
 """
 
@@ -41,7 +42,8 @@ from ..io.images import read_image, resize, scaled_size, to_linear_rgb
 from ..io.photos import WAYS
 from ..objectives.hull import labelled
 from ..reconstruct.motion import find_ground, looked_at
-from ..surface.color import linear_to_srgb
+from ..surface.color import linear_to_lab, linear_to_srgb
+from .ground import Difference, Picture, Plane, differences
 
 WIDTH, OUTLINED = 512, 1280
 """Pixels of the longer side of the pictures that are segmented, and of those that outlines are moved in."""
@@ -56,8 +58,8 @@ ROUNDS = 5
 CELLS, PARTS, MOST_CELLS = 80, 3, 1_500_000
 """Cells along each side of the grid, and parts along each side of a cell where the object may be: at most so many in
 all, so that thick things have larger ones."""
-COARSE_ROUNDS = 2
-"""Rounds before cells are cut into parts."""
+CUT_AFTER = 2, 3
+"""Rounds after which cells that may be object are cut into parts."""
 AGREE = 0.85
 """Share of the pictures that see a cell of the object which hold it for object."""
 MAYBE = 0.8
@@ -75,8 +77,10 @@ HINT = 2.0
 """Odds from the cells. Sure colours of the background outweigh them: gaps are seen from few directions."""
 TOLD, FINE_TOLD = 0.05, 0.1
 """How much odds count, relative to one neighbour of the same colour, and in the last round."""
-ABOVE = 0.012
-"""Distances of the cameras: a point or cell this high above the ground does not lie on it."""
+GROUND_TOLD = 4.0
+"""How many times as much they count before a known ground."""
+ABOVE, LOW = 0.012, 0.004
+"""Distances of the cameras: a point, or a cell, this high above the ground does not lie on it."""
 SPREADS = 2.0
 """The ground spreads so many times as far as what stands on it; a smaller plane is the foot of the object."""
 
@@ -136,16 +140,29 @@ def common_masks(calibration: Calibration, points: SparsePoints | None = None) -
     fixed = [region.sure(i, small) for i, small in enumerate(smalls)]
     shares = [region.first(small, odds) for small, odds in zip(smalls, fixed, strict=True)]
     hints = [np.zeros(odds.shape) for odds in fixed]
+    ground = [Difference.unknown(odds.shape) for odds in fixed]
     for number in range(ROUNDS):
         last = number + 1 == ROUNDS
         told = (fine_odds if last else colour_odds)(smalls, shares)
+        rows = zip(smalls, fixed, told, hints, shares, ground, strict=True)
         shares = [
-            _spread(small, np.where(sure != 0, sure, colour + hint), before, last)
-            for small, sure, colour, hint, before in zip(smalls, fixed, told, hints, shares, strict=True)
+            _spread(
+                small,
+                np.where(sure != 0, sure, below.told(odds, MOST_ODDS) + hint),
+                before,
+                last,
+                below.known,
+            )
+            for small, sure, odds, hint, before, below in rows
         ]
         agreed, possible, seen = _held(smalls, shares)
         hints = [_hint(small, agreed, possible) for small in smalls]
-        if number + 1 == COARSE_ROUNDS:
+        if number == 0 and region.ground is not None:
+            ground = region.differences(smalls, shares)
+            # Where the ground is known, colours alone do not decide what may be object.
+            pairs = zip(ground, hints, strict=True)
+            hints = [np.where(below.known, np.maximum(hint, 0), hint) for below, hint in pairs]
+        if number + 1 in CUT_AFTER:
             cells = cells.cut(possible)
             smalls = [_with_cells(small, cells, region.middle) for small in smalls]
     often = possible & (seen >= OFTEN)
@@ -162,13 +179,14 @@ def common_masks(calibration: Calibration, points: SparsePoints | None = None) -
 class Region:
     """Where the object is. middle, radius: of the sphere.  seen_points, seen_others: of each view, the points
     (P, 3) that it sees on the object, and on the ground or far away.  ground: unit normal, and height along
-    it."""
+    it.  lift: of the lowest cells above it."""
 
     middle: np.ndarray
     radius: float
     seen_points: list[np.ndarray]
     seen_others: list[np.ndarray]
     ground: tuple[np.ndarray, float] | None
+    lift: float = 0.0
 
     @classmethod
     def of(cls, calibration: Calibration, found: SparsePoints) -> Region:
@@ -187,12 +205,12 @@ class Region:
         if ground is not None and not _spreads(points, near, *ground, ABOVE * distance):
             ground = None
         if ground is not None:
-            ground = ground[0], ground[1] + ABOVE * distance
-            near &= points @ ground[0] > ground[1]
-            far |= points @ ground[0] < ground[1]
+            above = points @ ground[0] - ground[1] > ABOVE * distance
+            near &= above
+            far |= ~above
         seen = [found.seen_by(i) for i in range(len(cameras))]
         on, others = ([points[s[chosen[s]]] for s in seen] for chosen in (near, far))
-        return cls(middle, radius, on, others, ground)
+        return cls(middle, radius, on, others, ground, LOW * distance)
 
     @cached_property
     def cells(self) -> Cells:
@@ -201,7 +219,7 @@ class Region:
         cells = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3)
         cells = self.middle + self.radius * cells[np.linalg.norm(cells, axis=1) < 1]
         if self.ground is not None:
-            cells = cells[cells @ self.ground[0] > self.ground[1]]
+            cells = cells[cells @ self.ground[0] > self.ground[1] + self.lift]
         return Cells(cells, 2 * self.radius / CELLS)
 
     def sure(self, number: int, small: Small) -> np.ndarray:
@@ -212,6 +230,17 @@ class Region:
             place, seen = _place(small.view, small.shape, points)
             odds[place[seen]] = value
         return odds
+
+    def differences(self, smalls: Sequence[Small], shares: Sequence[np.ndarray]) -> list[Difference]:
+        """Of pictures from the ground, where they do not show the object by shares (h w,)."""
+        assert self.ground is not None
+        pictures = []
+        for small, share in zip(smalls, shares, strict=True):
+            size = small.shape[::-1]
+            camera = small.view.camera.with_lens(small.view.lens).resized(size)
+            free = ~binary_dilation(share.reshape(small.shape) > 0.5)
+            pictures.append(Picture(camera, to_linear_rgb(resize(_flat(small.view), size)), free))
+        return differences(pictures, Plane.of(*self.ground, self.middle, self.radius))
 
     def first(self, small: Small, sure: np.ndarray) -> np.ndarray:
         """(h w,) shares that the first colours are taken from. Without points, the object is what the middle
@@ -333,9 +362,10 @@ def _laplacian(colour: np.ndarray, fine: bool) -> sparse.csr_array:
     return sparse.csr_array(sparse.diags_array(beside.sum(1)) - beside)
 
 
-def _spread(small: Small, odds: np.ndarray, before: np.ndarray, fine: bool) -> np.ndarray:
-    """(h w,) shares of object, of odds that spread to neighbours of like colours."""
-    count = (FINE_TOLD if fine else TOLD) * np.abs(odds) + 1e-4
+def _spread(small: Small, odds: np.ndarray, before: np.ndarray, fine: bool, known: np.ndarray) -> np.ndarray:
+    """(h w,) shares of object, of odds that spread to neighbours of like colours. known: (h w,) bool, where they are by the
+    ground, and count more."""
+    count = (FINE_TOLD if fine else TOLD) * np.where(known, GROUND_TOLD, 1) * np.abs(odds) + 1e-4
     count = np.where(np.abs(odds) >= SURE, 10.0, count)
     prior = 1 / (1 + np.exp(-odds))
     matrix = _laplacian(small.colour, fine) + sparse.diags_array(count)
@@ -451,18 +481,9 @@ PART, HOLE = 0.05, 0.01
 filled."""
 
 
-_XYZ = np.array(
-    [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
-)
-
-
 def lab(codes: np.ndarray) -> np.ndarray:
     """(H, W, 3) CIELAB of sRGB codes (H, W, 1, 3 or 4); alpha is ignored."""
-    linear = to_linear_rgb(codes)
-    t = (linear @ _XYZ.T) / _XYZ.sum(1)
-    f = np.where(t > (6 / 29) ** 3, np.cbrt(t), t / (3 * (6 / 29) ** 2) + 4 / 29)
-    x, y, z = np.moveaxis(f, -1, 0)
-    return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)], axis=-1)
+    return linear_to_lab(to_linear_rgb(codes))
 
 
 def clean(mask: np.ndarray, hole: float = HOLE, part: float = PART) -> np.ndarray:

@@ -35,6 +35,24 @@ def linear_to_srgb(values: np.ndarray) -> np.ndarray:
     return np.where(values <= end, values * 12.92, 1.055 * np.maximum(values, end) ** (1 / 2.4) - 0.055)
 
 
+_XYZ = np.array(
+    [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+)
+"""Linear sRGB to XYZ."""
+
+
+def linear_to_lab(linear: np.ndarray) -> np.ndarray:
+    """CIELAB (D65) of linear light (..., 3).
+
+    >>> linear_to_lab(np.array([0.5, 0.5, 0.5])).round(1).tolist()
+    [76.1, 0.0, 0.0]
+    """
+    t = (linear @ _XYZ.T) / _XYZ.sum(1)
+    f = np.where(t > (6 / 29) ** 3, np.cbrt(t), t / (3 * (6 / 29) ** 2) + 4 / 29)
+    x, y, z = np.moveaxis(f, -1, 0)
+    return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)], axis=-1)
+
+
 def check_linear(name: str, values: Any, radiance: bool = False) -> None:
     """Raises InputError for colours that are 8-bit or 16-bit code values, which are 255 times too bright as
     linear light. Warns for others that are far above 1; a few times 1 is light that a display cannot show.

@@ -27,6 +27,7 @@ from dressi.render.fit.common_masks import (
     fine_odds,
 )
 from dressi.render.fit.data.agreeing import agreeing
+from dressi.render.fit.ground import Picture, Plane, differences
 from dressi.render.fit.masks import box, clean, difference, has_masks, mask_maker, otsu, threshold
 from dressi.render.io import Photos, encode_png, load_photos, read_image, save_image
 from dressi.render.io.calibration import Calibration, View, encode_cameras, read_calibration
@@ -406,3 +407,36 @@ def test_photographs_that_do_not_belong_are_left_out_and_exposures_brought_toget
     assert "'1.png', '4.png', '5.png' are" in found.notes[0] and "times as dark" in found.notes[0]
     ratio = found.images[masks > 0.5].mean() / good.images[masks > 0.5].mean()
     assert len(found.names) == 12 and abs(ratio - 1) < 0.05
+
+
+def test_what_stands_on_the_ground_differs_from_it_in_its_own_colours():
+    """A bar shows in each picture another place of the ground. Exposures differ; one place has another colour in each picture,
+    and one is never seen free of the object."""
+    rng = np.random.default_rng(0)
+    texture = np.stack([gaussian_filter(rng.normal(size=(200, 200)), 4, mode="wrap") for _ in range(3)], -1)
+    texture = 0.3 + 0.1 * texture / texture.std()
+    cameras = orbit(np.zeros(3), 1.0, np.arange(0, 360, 40), np.full(9, 40.0), (160, 120))
+    bars, pictures, shiny, hidden = np.zeros((9, 120, 160), bool), [], [], []
+    for number, camera in enumerate(cameras):
+        bar, rays = bars[number], camera.rays()[1]
+        bar[40:60, 20 + 12 * number : 44 + 12 * number] = True
+        met = camera.center + rays * ((-0.1 - camera.center[1]) / rays[..., 1])[..., None]
+        place = np.where(bar[..., None], met + (0.9 + 0.1 * number, 0, 0.4), met)
+        row, column = np.moveaxis(np.floor(40 * place[..., [0, 2]]).astype(int) % 200, -1, 0)
+        linear = np.clip(texture[row, column], 0, 1)
+        shiny.append(np.linalg.norm(met - (0.6, -0.1, 0), axis=-1) < 0.12)
+        hidden.append(np.linalg.norm(met - (-0.6, -0.1, 0), axis=-1) < 0.12)
+        linear[shiny[-1]] = rng.uniform(0, 0.8, 3)
+        pictures.append(Picture(camera, linear * (0.8 + 0.04 * number, 0.9, 1.0), ~hidden[-1]))
+    found = differences(pictures, Plane.of(np.array([0.0, 1, 0]), -0.1, np.zeros(3), 0.8))
+    standing, doubted = [], []
+    for one, bar, light, secret in zip(found, bars, shiny, hidden, strict=True):
+        away, near = one.away.reshape(bar.shape), one.near.reshape(bar.shape)
+        told = one.told(np.full(bar.size, -2.0), 3.0).reshape(bar.shape)
+        plain = near & ~secret & ~binary_dilation(bar | light, iterations=2)
+        standing.append((told[bar & near & ~light & ~secret] > 0).mean())
+        assert np.nanmean(told[plain] > 0) < 0.01 and np.nanmedian(away[plain]) < 1
+        doubted.append((told[light & ~bar] > 0).mean())
+        middle = binary_erosion(secret, iterations=3)
+        assert np.isnan(away[middle]).all() and (told[middle] == -2).all()
+    assert np.mean(standing) > 0.7 and np.mean(doubted) < 0.3
