@@ -43,6 +43,7 @@ Every name has a docstring with an example; examples run after ``import numpy as
 loader are imported.
 """
 
+# ruff: noqa: F403, F405
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
@@ -56,36 +57,11 @@ if TYPE_CHECKING:
     from .ad import functional as F
     from .ad import least_squares, networks, optim
     from .ad.graph import PixelFunction, ReduceFunction, Variable
-    from .ad.graph.types import (
-        FLOAT,
-        INT,
-        IVEC2,
-        IVEC3,
-        IVEC4,
-        MAT2,
-        MAT3,
-        MAT4,
-        VEC2,
-        VEC3,
-        VEC4,
-        Access,
-        VType,
-    )
+    from .ad.graph.types import *
     from .ad.least_squares import GaussNewton, LevenbergMarquardt
     from .ad.optim import adam, adam_uniform, adamw, amsgrad, per_parameter, sgd
     from .ad.transform.gradient import gradient, hvp, jvp, vjp
-    from .errors import (
-        DeviceError,
-        DeviceLostError,
-        DeviceNotFoundError,
-        DressiError,
-        GraphError,
-        InputError,
-        NoDriverError,
-        OutOfMemoryError,
-        PlanError,
-        ShaderError,
-    )  # fmt: skip
+    from .errors import *
     from .vk.plan.core.options import PlanOptions
     from .vk.plan.model import schedules
     from .vk.run.device.device import Device

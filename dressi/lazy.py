@@ -11,6 +11,16 @@ from types import ModuleType
 from typing import Any
 
 
+def needed(name: str, sentence: str) -> Any:
+    """The package that an extra installs. Raises InputError with the ``sentence`` where it cannot be imported."""
+    try:
+        return import_module(name)
+    except ImportError:
+        from .errors import InputError
+
+        raise InputError(sentence) from None
+
+
 def resolve(package: str, name: str, modules: Iterable[str]) -> Any:
     """The value of a name of a package, which is no module: that of the first of its modules which has it.
     Those before that one are imported too, so the quick ones come first."""

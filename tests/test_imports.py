@@ -94,7 +94,10 @@ def test_names_of_render_are_those_of_the_modules_that_it_names():
     for node in imports:
         assert isinstance(node, ast.ImportFrom)
         module = import_module(f"dressi.render.{node.module}")
-        named |= {alias.name: getattr(module, alias.name, None) for alias in node.names}
+        own = {k: v for k, v in vars(module).items() if getattr(v, "__module__", None) == module.__name__}
+        every = [name for name in dressi.render.__all__ if name in own]
+        names = every if node.names[0].name == "*" else [alias.name for alias in node.names]
+        named |= {name: getattr(module, name, None) for name in names}
     named["primitives"] = import_module("dressi.render.mesh.primitives")
     assert named == {name: getattr(dressi.render, name) for name in dressi.render.__all__}
 

@@ -69,64 +69,19 @@ Fits from pictures are in ``dressi.render.fit``. Positions, colours and the like
 of one entry a texel (``list_leaf``). All colours are linear unless a name says sRGB.
 """
 
+# ruff: noqa: F403, F405
 from typing import TYPE_CHECKING, Any
 
 from ..lazy import resolve as _resolve
 
 if TYPE_CHECKING:
     from .cameras import Camera, Cameras, Views, look_at
-    from .cameras.camera import (
-        focal_from_fov,
-        fov_from_focal,
-        intrinsics,
-        intrinsics_from_fov,
-        intrinsics_from_pytorch3d,
-        intrinsics_to_pytorch3d,
-        projection_from_fov,
-        projection_matrix,
-        shift_principal,
-    )
-    from .cameras.conventions import (
-        clip_from_opengl,
-        clip_to_opengl,
-        view_from_colmap,
-        view_from_nerf,
-        view_from_opencv,
-        view_from_opengl,
-        view_from_pytorch3d,
-        view_to_colmap,
-        view_to_nerf,
-        view_to_opencv,
-        view_to_opengl,
-        view_to_pytorch3d,
-    )
+    from .cameras.camera import *
+    from .cameras.conventions import *
     from .cameras.lens import FisheyeLens, Lens
     from .cameras.panorama import resampled, surround
     from .cameras.pose import Poses, poses
-    from .cameras.rigid import (
-        axis_angle_to_matrix,
-        axis_angle_to_quaternion,
-        compose,
-        exp_se3,
-        exp_so3,
-        invert,
-        log_se3,
-        log_so3,
-        matrix_to_axis_angle,
-        matrix_to_quaternion,
-        matrix_to_rotation_6d,
-        quaternion_conjugate,
-        quaternion_multiply,
-        quaternion_rotate,
-        quaternion_to_axis_angle,
-        quaternion_to_matrix,
-        rigid,
-        rotation_6d_to_matrix,
-        rotation_and_translation,
-        transform,
-        wxyz_to_xyzw,
-        xyzw_to_wxyz,
-    )
+    from .cameras.rigid import *
     from .cameras.shutter import exposure, rolling_shutter, sample_times
     from .cameras.views import frame, orbit, ring
     from .core.lists import list_data, list_leaf
@@ -145,28 +100,12 @@ if TYPE_CHECKING:
     from .mesh import Material, Mesh, primitives
     from .objectives.deformation import arap_loss, displaced, loop_subdivision
     from .objectives.large_steps import large_steps, spread
-    from .objectives.losses import (
-        charbonnier,
-        l1,
-        l2,
-        multiscale_structural_similarity,
-        pyramid,
-        structural_similarity,
-    )
+    from .objectives.losses import *
     from .objectives.metrics import chamfer, f_score, hausdorff, iou, psnr, ssim
     from .objectives.perceptual import Features, load_features, perceptual
     from .objectives.points import chamfer_loss, cloud, f_score_loss, hausdorff_loss, surface_samples
-    from .objectives.regularizers import (
-        adjacency,
-        bilaplacian_loss,
-        cotangent,
-        dirichlet_loss,
-        edge_length_loss,
-        laplacian_loss,
-        normal_consistency,
-    )
-    from .scene.geometry import TriangleGeometry
-    from .scene.morph import MorphGeometry
+    from .objectives.regularizers import *
+    from .scene.geometry import MorphGeometry, TriangleGeometry
     from .scene.scene import Node, Scene
     from .scene.skin import Skeleton, SkinnedGeometry
     from .shading.area import RectangleLight
@@ -183,23 +122,14 @@ if TYPE_CHECKING:
     from .strands.ribbons import AtPoints, KajiyaKay, StrandPoint
     from .surface.color import linear_to_srgb, srgb_to_linear
     from .surface.projection import to_clip
-    from .surface.screen import (
-        barycentric,
-        corners,
-        covered,
-        flat_normal,
-        interpolate,
-        rasterize_hard,
-        vertex_normals,
-        with_margin,
-    )
+    from .surface.screen import *
     from .surface.texturing import texture_colour, texture_uv
 
 _MODULES = (
     "core.lists", "cameras", "cameras.views", "cameras.camera", "cameras.lens", "cameras.shutter",
     "cameras.panorama", "cameras.conventions", "cameras.pose", "cameras.rigid", "mesh", "drawing.entry",
     "core.materials", "drawing.picture", "drawing.pixels", "drawing.point", "forms.edges.edge_list",
-    "forms.hard_soft_ras", "forms.soft_target", "scene.geometry", "scene.morph", "scene.scene",
+    "forms.hard_soft_ras", "forms.soft_target", "scene.geometry", "scene.scene",
     "scene.skin", "shading.area", "shading.bsdf", "shading.environment", "shading.harmonics",
     "shading.lights", "shading.monte_carlo", "shading.shadows", "shading.skin", "strands.draw",
     "strands.geometry", "strands.marschner", "strands.ribbons", "surface.color", "surface.projection",

@@ -42,7 +42,7 @@ from ..fit.data.learned import signed_distances
 from ..fit.graphs.terms import depth_at
 from ..io.images import resize
 from ..mesh import Mesh
-from ..scene.morph import weighted_sum
+from ..scene.geometry import weighted_sum
 from ..shading.harmonics import COUNT, harmonic_irradiance
 from ..surface.screen import vertex_normals
 from .model import JAW, POINTS, Face, FaceModel

@@ -21,8 +21,7 @@ from ..io.files import write_files
 from ..io.images import encode_png, resize
 from ..mesh import Material, Mesh, SeamSplit
 from ..scene.clips import Clip, Motion
-from ..scene.geometry import Geometry, TriangleGeometry
-from ..scene.morph import MorphGeometry
+from ..scene.geometry import Geometry, MorphGeometry, TriangleGeometry
 from ..scene.scene import Node, Scene
 from ..scene.skin import Skeleton, SkinnedGeometry
 from ..shading.lights import DirectionalLight, LightSource, PointLight, SpotLight

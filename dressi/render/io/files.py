@@ -25,7 +25,6 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -33,6 +32,7 @@ from urllib.parse import unquote, urlsplit
 
 from dressi.config import config
 from dressi.errors import InputError, shown
+from dressi.lazy import needed
 
 BROKEN = (
     LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RuntimeError, EOFError, MemoryError,
@@ -267,12 +267,7 @@ def silenced() -> Iterator[None]:
 
 def library(name: str, extra: str, otherwise: str) -> Any:
     """A package of an extra. Raises InputError with what to do otherwise."""
-    try:
-        return import_module(name)
-    except ImportError:
-        raise InputError(
-            f"it needs the library {name}: pip install 'dressi[{extra}]'; or {otherwise}"
-        ) from None
+    return needed(name, f"it needs the library {name}: pip install 'dressi[{extra}]'; or {otherwise}")
 
 
 def reason(error: Exception) -> str:

@@ -24,6 +24,7 @@ from PIL import WebPImagePlugin as WebP
 
 from ...config import config
 from ...errors import InputError, shown, warn
+from ...lazy import needed
 from ..surface.color import linear_to_srgb, srgb_to_linear
 from .files import reason, silenced
 
@@ -195,14 +196,11 @@ def _opened(kind: str, data: bytes, name: str) -> Image.Image:
         _check(_webp_size(data), name)
     if kind != "HEIC":
         return _READERS[kind](io.BytesIO(data))
-    try:
-        from pillow_heif import HeifImageFile  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise InputError(
-            f"reading the HEIC image '{shown(name)}' needs pillow-heif: pip install 'dressi[photos]', or"
-            " export it as JPEG"
-        ) from None
-    return HeifImageFile(io.BytesIO(data))
+    what = f"reading the HEIC image '{shown(name)}'"
+    heif = needed(
+        "pillow_heif", f"{what} needs pillow-heif: pip install 'dressi[photos]', or export it as JPEG"
+    )
+    return heif.HeifImageFile(io.BytesIO(data))
 
 
 def _check(size: tuple[int, int], name: str) -> tuple[int, int]:
@@ -421,8 +419,4 @@ def encode_exr(values: np.ndarray, *, half: bool) -> bytes:
 
 
 def _openexr(what: str) -> ModuleType:
-    try:
-        import OpenEXR
-    except ImportError:
-        raise InputError(f"{what} needs the package OpenEXR; {INSTALL}") from None
-    return OpenEXR
+    return needed("OpenEXR", f"{what} needs the package OpenEXR; {INSTALL}")

@@ -17,6 +17,7 @@ from PIL import Image
 from scipy.ndimage import binary_dilation
 
 from ...errors import InputError
+from ...lazy import needed
 from ..cameras import Camera, Cameras
 from ..cameras.lens import MODELS
 from ..cameras.views import DISTANCE
@@ -217,13 +218,10 @@ class Interrupted(Exception):
 
 def library() -> Any:
     """The module pycolmap. Raises InputError."""
-    try:
-        import pycolmap  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise InputError(
-            "--cameras auto needs the library pycolmap: pip install 'dressi[photos]'; or give cameras with"
-            " the photographs, see `dressi fit --help`"
-        ) from None
+    what = "or give cameras with the photographs, see `dressi fit --help`"
+    pycolmap = needed(
+        "pycolmap", f"--cameras auto needs the library pycolmap: pip install 'dressi[photos]'; {what}"
+    )
     pycolmap.logging.minloglevel = 3  # it counts every feature on stderr
     return pycolmap
 

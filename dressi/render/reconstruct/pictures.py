@@ -13,6 +13,7 @@ from PIL import Image
 from scipy.ndimage import laplace
 
 from ...errors import InputError, shown
+from ...lazy import needed
 from ..io.calibration import MASK_FOLDERS, PLACES, mask_in, pictures_in
 from ..io.files import followed, read_bytes, read_json, reason, write_json
 from ..io.images import image_size, read_image
@@ -272,13 +273,10 @@ def moved(before: np.ndarray, now: np.ndarray) -> float:
 
 
 def _frames(video: Path) -> Iterator[Any]:
-    try:
-        import av  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise InputError(
-            f"reading the video '{video}' needs PyAV: pip install 'dressi[images]'; or give a folder of its"
-            " frames"
-        ) from None
+    av = needed(
+        "av",
+        f"reading the video '{video}' needs PyAV: pip install 'dressi[images]'; or give a folder of its frames",
+    )
     try:
         with av.open(str(video)) as container:
             if not container.streams.video:

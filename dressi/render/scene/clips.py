@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError, did_you_mean
-from .morph import MorphGeometry
+from .geometry import MorphGeometry
 from .skin import SkinnedGeometry
 
 PATHS = {"translation": 3, "rotation": 4, "scale": 3, "weights": 0}

@@ -17,7 +17,7 @@ from dressi.render.core.lists import list_leaf
 from dressi.render.core.materials import MaterialKind, Parameter, Placement
 from dressi.render.drawing.scenes import groups, joined
 from dressi.render.drawing.scenes.joined import scene_given
-from dressi.render.scene.morph import MorphGeometry
+from dressi.render.scene.geometry import MorphGeometry
 from dressi.render.scene.scene import Node, Scene
 from dressi.render.scene.skin import Skeleton, SkinnedGeometry
 from dressi.render.shading.bsdf import Bsdf

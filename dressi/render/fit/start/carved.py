@@ -157,7 +157,7 @@ def needed(inside: np.ndarray, grid: Grid, small: Small) -> np.ndarray:
     if not core.any():
         return keep
     body = keep & near_cells(core, THICK + SLACK)
-    covered = silhouettes(np.argwhere(_shell(body)))
+    covered = silhouettes(np.argwhere(shell(body)))
     number, shells = _parts(keep & ~body)
     thin = np.array([False, *(small.needs(silhouettes(shell) & ~covered, 0.0) for shell in shells)])[number]
     return body | keep & near_cells(thin, THICK + SLACK) if thin.any() else body
@@ -186,7 +186,7 @@ def near_cells(cells: np.ndarray, distance: float) -> np.ndarray:
     return squares <= int(distance**2)
 
 
-def _shell(inside: np.ndarray) -> np.ndarray:
+def shell(inside: np.ndarray) -> np.ndarray:
     """The cells beside the outside: their silhouette is that of all."""
     return inside & ~np.asarray(binary_erosion(inside), dtype=bool)
 
@@ -195,8 +195,8 @@ def _parts(inside: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
     """The number, from 1 on, of the connected part of each cell (X, Y, Z), 0 outside, and the cells (P, 3) of
     each shell."""
     number, sizes = labelled(inside, np.ones((3, 3, 3)))
-    shell = _shell(inside)
-    cells, part = np.argwhere(shell), number[shell]
+    rim = shell(inside)
+    cells, part = np.argwhere(rim), number[rim]
     order = np.argsort(part, kind="stable")
     ends = np.cumsum(np.bincount(part, minlength=len(sizes))[1:])
     return number, np.split(cells[order], ends[:-1]) if len(sizes) > 1 else []

@@ -35,7 +35,7 @@ from ...mesh.remesh.volume import Grid, surface_of
 from ...surface.color import linear_to_srgb
 from ..data.dataset import Dataset, Observations
 from ..data.learned import resized
-from .carved import Hull
+from .carved import Hull, shell
 
 # Depths of pictures from costs of planes, and where those of several views agree.
 
@@ -349,7 +349,7 @@ def seen_through(
     empty = np.zeros(len(fusion.points), bool)
     for _ in range(ROUNDS):
         surface = fusion.field(empty)
-        cells = shell(surface)
+        cells = np.argwhere(shell(surface > 0))
         points, inward = grid.origin + grid.step * cells, surface[tuple(cells.T)]
         depths = [drawn_depth(views, k, points, inward, grid.step) for k in range(len(views))]
         # Nothing in front may be near: outlines are a pixel off.
@@ -381,11 +381,6 @@ def noise_of(views: Views) -> float:
         for grey, inside in zip(views.grey, views.masks, strict=True)
     ]
     return float(np.median(np.concatenate(parts))) / 0.6745
-
-
-def shell(field: np.ndarray) -> np.ndarray:
-    """(S, 3) the cells inside, where a field is positive, that border the outside."""
-    return np.argwhere((field > 0) & ~np.asarray(binary_erosion(field > 0), bool))
 
 
 def drawn_depth(views: Views, k: int, points: np.ndarray, inward: np.ndarray, step: float) -> np.ndarray:
@@ -524,7 +519,7 @@ def repaired(field: np.ndarray, hull: np.ndarray, grid: Grid, views: Views) -> n
     the one on its ray, inside the hull, that was carved least. Outside, values are at most distances below zero."""
     field = field.copy()
     for _ in range(TIMES):
-        rim = shell(field)
+        rim = np.argwhere(shell(field > 0))
         cells = [_missing(field, hull, grid, views, k, rim) for k in range(len(views))]
         back = np.zeros(field.shape, bool)
         back[tuple(np.concatenate(cells).T)] = True

@@ -14,8 +14,7 @@ from ...cameras import Camera
 from ...io.files import Damaged
 from ...mesh import Mesh, weld
 from ...scene.clips import PATHS, Clip, Motion, Track
-from ...scene.geometry import Geometry, TriangleGeometry, geometry_of
-from ...scene.morph import MOST_MODES, MorphGeometry
+from ...scene.geometry import MOST_MODES, Geometry, MorphGeometry, TriangleGeometry, geometry_of
 from ...scene.scene import Node, Scene
 from ...scene.skin import Skeleton, SkinnedGeometry
 from ...shading.lights import DirectionalLight, LightSource, PointLight, SpotLight
