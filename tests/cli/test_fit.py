@@ -19,8 +19,7 @@ from reference import depth_pictures, photographed, views_of_bowl
 from dressi import Device
 from dressi.cli.core.interrupt import Stop
 from dressi.cli.fitting.request import GROUPS, OPTIONS, Request
-from dressi.cli.fitting.run import Bar, fine_offer
-from dressi.cli.fitting.window import FitWindow
+from dressi.cli.fitting.run import Bar, FitWindow, fine_offer
 from dressi.render import Cameras, Material, chamfer, load_mesh, primitives, ring, save_mesh
 from dressi.render.fit import Progress, shape_rounds
 from dressi.render.io import encode_png

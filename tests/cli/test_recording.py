@@ -10,7 +10,7 @@ from tiny_fits import fits_on
 
 from dressi import InputError
 from dressi.cli.fitting.request import Request, check_options
-from dressi.cli.fitting.window import Recording
+from dressi.cli.fitting.run import Recording
 from dressi.render.fit import FitJob
 
 

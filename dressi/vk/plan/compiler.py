@@ -81,8 +81,14 @@ from .passes.join import join_dispatches, run_side_by_side
 from .passes.pack import DoesNotFit, one_function_each, one_sub_stage_each, pack_functions, pack_stages
 from .passes.precision import contract_operations, narrow_intermediates
 from .passes.schedule_contractions import fuse_contractions, overlap_tiles, stage_operands, tile_products
-from .passes.storage import copy_leaves_first, load_images, pack_channels, store_in_buffers, update_in_place
-from .passes.store_operands import store_operands
+from .passes.storage import (
+    copy_leaves_first,
+    load_images,
+    pack_channels,
+    store_in_buffers,
+    store_operands,
+    update_in_place,
+)
 from .predict.stages import Judge
 from .verify import verify, verify_plan
 
