@@ -79,8 +79,8 @@ TOLD, FINE_TOLD = 0.05, 0.1
 """How much odds count, relative to one neighbour of the same colour, and in the last round."""
 GROUND_TOLD = 4.0
 """How many times as much they count before a known ground."""
-ABOVE, LOW = 0.012, 0.004
-"""Distances of the cameras: a point, or a cell, this high above the ground does not lie on it."""
+ABOVE, LOW = 0.012, 0.007
+"""Distances of the cameras, and radii of the sphere: a point, or a cell, this high above the ground does not lie on it."""
 SPREADS = 2.0
 """The ground spreads so many times as far as what stands on it; a smaller plane is the foot of the object."""
 
@@ -144,17 +144,11 @@ def common_masks(calibration: Calibration, points: SparsePoints | None = None) -
     for number in range(ROUNDS):
         last = number + 1 == ROUNDS
         told = (fine_odds if last else colour_odds)(smalls, shares)
-        rows = zip(smalls, fixed, told, hints, shares, ground, strict=True)
-        shares = [
-            _spread(
-                small,
-                np.where(sure != 0, sure, below.told(odds, MOST_ODDS) + hint),
-                before,
-                last,
-                below.known,
-            )
-            for small, sure, odds, hint, before, below in rows
+        rows = zip(fixed, told, hints, ground, strict=True)
+        told = [
+            np.where(sure != 0, sure, below.told(odds, MOST_ODDS) + hint) for sure, odds, hint, below in rows
         ]
+        shares = [_spread(*row, last) for row in zip(smalls, told, shares, ground, strict=True)]
         agreed, possible, seen = _held(smalls, shares)
         hints = [_hint(small, agreed, possible) for small in smalls]
         if number == 0 and region.ground is not None:
@@ -167,8 +161,8 @@ def common_masks(calibration: Calibration, points: SparsePoints | None = None) -
             smalls = [_with_cells(small, cells, region.middle) for small in smalls]
     often = possible & (seen >= OFTEN)
     shares = [_confirmed(small, share, often) for small, share in zip(smalls, shares, strict=True)]
-    pairs = zip(smalls, shares, strict=True)
-    masks = {small.view.image: _full(small.view, share.reshape(small.shape)) for small, share in pairs}
+    rows = zip(smalls, shares, ground, strict=True)
+    masks = {small.view.image: _full(small, share, below) for small, share, below in rows}
     if not any(mask.any() for mask in masks.values()):
         what = f"the photographs of '{calibration.path}' look at no common object that stands out"
         raise InputError(f"{what}; give masks, or {WAYS}")
@@ -179,14 +173,13 @@ def common_masks(calibration: Calibration, points: SparsePoints | None = None) -
 class Region:
     """Where the object is. middle, radius: of the sphere.  seen_points, seen_others: of each view, the points
     (P, 3) that it sees on the object, and on the ground or far away.  ground: unit normal, and height along
-    it.  lift: of the lowest cells above it."""
+    it."""
 
     middle: np.ndarray
     radius: float
     seen_points: list[np.ndarray]
     seen_others: list[np.ndarray]
     ground: tuple[np.ndarray, float] | None
-    lift: float = 0.0
 
     @classmethod
     def of(cls, calibration: Calibration, found: SparsePoints) -> Region:
@@ -210,7 +203,7 @@ class Region:
             far |= ~above
         seen = [found.seen_by(i) for i in range(len(cameras))]
         on, others = ([points[s[chosen[s]]] for s in seen] for chosen in (near, far))
-        return cls(middle, radius, on, others, ground, LOW * distance)
+        return cls(middle, radius, on, others, ground)
 
     @cached_property
     def cells(self) -> Cells:
@@ -219,7 +212,7 @@ class Region:
         cells = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3)
         cells = self.middle + self.radius * cells[np.linalg.norm(cells, axis=1) < 1]
         if self.ground is not None:
-            cells = cells[cells @ self.ground[0] > self.ground[1] + self.lift]
+            cells = cells[cells @ self.ground[0] > self.ground[1] + LOW * self.radius]
         return Cells(cells, 2 * self.radius / CELLS)
 
     def sure(self, number: int, small: Small) -> np.ndarray:
@@ -362,10 +355,9 @@ def _laplacian(colour: np.ndarray, fine: bool) -> sparse.csr_array:
     return sparse.csr_array(sparse.diags_array(beside.sum(1)) - beside)
 
 
-def _spread(small: Small, odds: np.ndarray, before: np.ndarray, fine: bool, known: np.ndarray) -> np.ndarray:
-    """(h w,) shares of object, of odds that spread to neighbours of like colours. known: (h w,) bool, where they are by the
-    ground, and count more."""
-    count = (FINE_TOLD if fine else TOLD) * np.where(known, GROUND_TOLD, 1) * np.abs(odds) + 1e-4
+def _spread(small: Small, odds: np.ndarray, before: np.ndarray, ground: Difference, fine: bool) -> np.ndarray:
+    """(h w,) shares of object, of odds that spread to neighbours of like colours."""
+    count = (FINE_TOLD if fine else TOLD) * np.where(ground.known, GROUND_TOLD, 1) * np.abs(odds) + 1e-4
     count = np.where(np.abs(odds) >= SURE, 10.0, count)
     prior = 1 / (1 + np.exp(-odds))
     matrix = _laplacian(small.colour, fine) + sparse.diags_array(count)
@@ -374,9 +366,9 @@ def _spread(small: Small, odds: np.ndarray, before: np.ndarray, fine: bool, know
     return np.clip(found, 0, 1)
 
 
-def _full(view: View, share: np.ndarray) -> np.ndarray:
+def _full(small: Small, share: np.ndarray, ground: Difference) -> np.ndarray:
     """The mask at the size of the photograph."""
-    codes = _flat(view)
+    codes, share = _flat(small.view), share.reshape(small.shape)
     full = codes.shape[1], codes.shape[0]
     scale = min(1.0, OUTLINED / max(full))
     codes = resize(codes, scaled_size(full, scale))
@@ -384,7 +376,8 @@ def _full(view: View, share: np.ndarray) -> np.ndarray:
     factors = height / share.shape[0], width / share.shape[1]
     mask = np.asarray(zoom(share, factors, order=1, grid_mode=True, mode="nearest")) > 0.5
     if mask.any():
-        mask = clean(sharpened(codes, mask), SPECK, SPECK)
+        shown = None if ground.shown is None else resize(ground.shown, (width, height))
+        mask = clean(sharpened(codes, mask, shown), SPECK, SPECK)
     return mask if scale == 1.0 else resize(mask.astype(np.float32), full) > 0.5
 
 
@@ -522,21 +515,23 @@ def grown(value: np.ndarray, least: float, sure: float) -> np.ndarray:
     return kept[number]
 
 
-def sharpened(codes: np.ndarray, mask: np.ndarray, background: np.ndarray | None = None) -> np.ndarray:
+def sharpened(
+    codes: np.ndarray, mask: np.ndarray, background: np.ndarray | None = None, deep: int = 1
+) -> np.ndarray:
     """The mask with its outline moved to where a pixel, a linear mix of both sides, is half object. Only
-    pixels beside the outline change, or two pixels deep if the background (codes) is known."""
+    pixels beside the outline change, and so many pixels deep inside. background: codes where it is known, NaN elsewhere."""
     linear = to_linear_rgb(codes).astype(np.float32)
     inner, outer = (_eroded(part, 2) for part in (mask, ~mask))
     front, here = _means(linear, inner)
-    if background is None:
-        back, there = _means(linear, outer)
-    else:
-        back, there = to_linear_rgb(background).astype(np.float32), np.ones(mask.shape, np.float32)
+    back, there = _means(linear, outer)
+    known = np.zeros(mask.shape, bool) if background is None else np.isfinite(background).all(-1)
+    if background is not None:
+        back[known], there[known] = to_linear_rgb(background)[known], 1
     axis = front - back
     square = (axis * axis).sum(-1)
     share = ((linear - back) * axis).sum(-1) / np.maximum(square, 1e-12)
     told = (here > 1e-4) & (there > 1e-4) & (square > 1e-4)
-    beside = ~_eroded(~mask, 1) & ~_eroded(mask, 1 if background is None else 2)
+    beside = ~_eroded(~mask, 1) & ~_eroded(mask, deep)
     return np.where(beside & told, share >= 0.5, mask)
 
 

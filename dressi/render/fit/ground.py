@@ -10,7 +10,7 @@ import numpy as np
 from scipy.ndimage import binary_erosion, maximum_filter, minimum_filter
 
 from ..cameras import Camera
-from ..surface.color import linear_to_lab
+from ..surface.color import linear_to_lab, linear_to_srgb
 
 SIDE = 512
 """Cells along each side of the ground."""
@@ -24,6 +24,8 @@ NOISE = 1.5
 """Differences of CIELAB colours that say nothing, where photographs agree on a cell."""
 TURNS, FEW = 3, 7
 """How often exposures and colours are found in turn, by every so many cells."""
+MANY = 50
+"""Photographs from which on cells are painted in parts."""
 MATCH, CHANCE, UNSEEN = 40.0, 0.03, 0.1
 """How much more often the ground has its colour than the object has it, how often it has another, and how often the object has
 colours that were not seen on it, relative to others."""
@@ -42,10 +44,11 @@ class Picture:
 @dataclass(frozen=True, eq=False)
 class Difference:
     """Of the pixels of a photograph from the ground behind them, (h w,) each. away: in what is usual there, NaN where the
-    ground is unknown.  near: whether nothing but the object stands between."""
+    ground is unknown.  near: whether nothing but the object stands between.  shown: (h, w, 3) codes of the ground, NaN likewise."""
 
     away: np.ndarray
     near: np.ndarray
+    shown: np.ndarray | None = None
 
     @classmethod
     def unknown(cls, shape: tuple[int, ...]) -> Difference:
@@ -107,38 +110,47 @@ class Plane:
 def differences(pictures: Sequence[Picture], plane: Plane) -> list[Difference]:
     """Of each photograph from the ground as the others show it. Where photographs do not agree on a place, as it shines or
     something else stands there, colours have to differ more."""
-    cells = plane.cells
-    seen = np.stack([_sampled(picture, cells) for picture in pictures])
-    exposures = _exposures(seen[:, ::FEW])
-    seen /= exposures[:, None]
-    ground, count = _medians(seen)
-    spread = np.linalg.norm(linear_to_lab(seen) - linear_to_lab(ground), axis=-1)
-    spread = np.maximum(_medians(spread[..., None])[0][:, 0], NOISE)
-    spread[count < max(LEAST, OFTEN * len(pictures))] = np.nan
+    cells, many = plane.cells, 1 + len(pictures) // MANY
+    exposures = _exposures(_sampled(pictures, cells[:: FEW * many]))
     # What no ray meets is the last cell.
-    ground, spread = np.append(ground, np.full((1, 3), np.nan), 0), np.append(spread, np.nan)
+    painted = [
+        _painted(_sampled(pictures, some) / exposures[:, None]) for some in np.array_split(cells, many)
+    ]
+    ground, spread = (np.concatenate([*part, [np.nan * part[0][0]]]) for part in zip(*painted, strict=True))
     found = []
     for picture, exposure in zip(pictures, exposures, strict=True):
         place, near = plane.met(picture.camera)
         known = np.asarray(binary_erosion(np.isfinite(spread[place]), np.ones((3, 3)), border_value=1))
-        shown = linear_to_lab(np.clip(np.nan_to_num(ground[place]) * exposure, 0, 1))
+        light = np.clip(np.nan_to_num(ground[place]) * exposure, 0, 1)
         # Cameras are known to about a pixel.
-        low, high = (part(shown, (3, 3, 1)) for part in (minimum_filter, maximum_filter))
+        low, high = (part(linear_to_lab(light), (3, 3, 1)) for part in (minimum_filter, maximum_filter))
         colour = linear_to_lab(picture.linear)
         off = np.linalg.norm(np.maximum(np.maximum(low - colour, colour - high), 0), axis=-1)
-        found.append(Difference(np.where(known, off / spread[place], np.nan).reshape(-1), near.reshape(-1)))
+        away = np.where(known, off / spread[place], np.nan).reshape(-1)
+        shown = np.where(known[..., None], linear_to_srgb(light), np.nan).astype(np.float32)
+        found.append(Difference(away, near.reshape(-1), shown))
     return found
 
 
-def _sampled(picture: Picture, points: np.ndarray) -> np.ndarray:
-    """(P, 3) float32 linear colours of points (P, 3) in a photograph, NaN where it does not tell them."""
-    pixel, depth = picture.camera.project(points)
-    height, width = picture.free.shape
-    with np.errstate(invalid="ignore"):
-        inside = (depth > 0) & (pixel >= 0).all(-1) & (pixel < (width, height)).all(-1)
-    x, y = np.where(inside[:, None], pixel, 0).astype(int).T
-    told = inside & picture.free[y, x] & (picture.linear[y, x] < FULL).all(-1)
-    return np.where(told[:, None], picture.linear[y, x], np.nan).astype(np.float32)
+def _sampled(pictures: Sequence[Picture], points: np.ndarray) -> np.ndarray:
+    """(P, C, 3) float32 linear colours of points (C, 3) in photographs, NaN where one does not tell them."""
+    seen = np.full((len(pictures), *points.shape), np.nan, np.float32)
+    for picture, colours in zip(pictures, seen, strict=True):
+        pixel, depth = picture.camera.project(points)
+        with np.errstate(invalid="ignore"):
+            inside = (depth > 0) & (pixel >= 0).all(-1) & (pixel < picture.camera.size).all(-1)
+        x, y = np.where(inside[:, None], pixel, 0).astype(int).T
+        told = inside & picture.free[y, x] & (picture.linear[y, x] < FULL).all(-1)
+        colours[told] = picture.linear[y, x][told]
+    return seen
+
+
+def _painted(seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Colours (C, 3) of cells by photographs (P, C, 3), and how far photographs are from them, (C,), NaN where few show them."""
+    ground, count = _medians(seen)
+    spread = np.linalg.norm(linear_to_lab(seen) - linear_to_lab(ground), axis=-1)
+    spread = np.maximum(_medians(spread[..., None])[0][:, 0], NOISE)
+    return ground, np.where(count < max(LEAST, OFTEN * len(seen)), np.nan, spread)
 
 
 def _exposures(seen: np.ndarray) -> np.ndarray:

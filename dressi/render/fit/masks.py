@@ -109,7 +109,7 @@ def difference(codes: np.ndarray, background: np.ndarray) -> np.ndarray:
     change = gaussian_filter(lab(codes) - lab(background), (0.7, 0.7, 0))
     distance = np.linalg.norm(change, axis=-1)
     least = least_distance(distance)
-    return clean(sharpened(codes, grown(distance, least, SURE * least), background))
+    return clean(sharpened(codes, grown(distance, least, SURE * least), background, deep=2))
 
 
 # ---------------------------------------------------------------------------- thresholds

@@ -13,7 +13,7 @@ from scipy.ndimage import binary_dilation, binary_erosion, gaussian_filter
 
 from dressi import DressiAD, InputError
 from dressi.render import Camera, Cameras, Mesh, iou, linear_to_srgb, orbit, primitives, render, ring
-from dressi.render.fit import draw
+from dressi.render.fit import draw, ground
 from dressi.render.fit.common_masks import (
     Small,
     _confirmed,
@@ -25,6 +25,7 @@ from dressi.render.fit.common_masks import (
     colour_odds,
     common_masks,
     fine_odds,
+    sharpened,
 )
 from dressi.render.fit.data.agreeing import agreeing
 from dressi.render.fit.ground import Picture, Plane, differences
@@ -409,7 +410,8 @@ def test_photographs_that_do_not_belong_are_left_out_and_exposures_brought_toget
     assert len(found.names) == 12 and abs(ratio - 1) < 0.05
 
 
-def test_what_stands_on_the_ground_differs_from_it_in_its_own_colours():
+@pytest.mark.parametrize("many", [50, 4])
+def test_what_stands_on_the_ground_differs_from_it_in_its_own_colours(many: int, monkeypatch):
     """A bar shows in each picture another place of the ground. Exposures differ; one place has another colour in each picture,
     and one is never seen free of the object."""
     rng = np.random.default_rng(0)
@@ -428,6 +430,7 @@ def test_what_stands_on_the_ground_differs_from_it_in_its_own_colours():
         hidden.append(np.linalg.norm(met - (-0.6, -0.1, 0), axis=-1) < 0.12)
         linear[shiny[-1]] = rng.uniform(0, 0.8, 3)
         pictures.append(Picture(camera, linear * (0.8 + 0.04 * number, 0.9, 1.0), ~hidden[-1]))
+    monkeypatch.setattr(ground, "MANY", many)
     found = differences(pictures, Plane.of(np.array([0.0, 1, 0]), -0.1, np.zeros(3), 0.8))
     standing, doubted = [], []
     for one, bar, light, secret in zip(found, bars, shiny, hidden, strict=True):
@@ -440,3 +443,18 @@ def test_what_stands_on_the_ground_differs_from_it_in_its_own_colours():
         middle = binary_erosion(secret, iterations=3)
         assert np.isnan(away[middle]).all() and (told[middle] == -2).all()
     assert np.mean(standing) > 0.7 and np.mean(doubted) < 0.3
+
+
+def test_outlines_go_by_the_background_where_it_is_known():
+    """A disc with a mixed rim before a background of noise, of which the right half is not known; the mask is a pixel too wide."""
+    y, x = np.mgrid[:80, :80] + 0.5
+    cover = np.clip(20.5 - np.hypot(x - 40.2, y - 39.7), 0, 1)[..., None]
+    behind = np.random.default_rng(0).uniform(0, 0.8, (80, 80, 3))
+    codes = linear_to_srgb(cover * (0.9, 0.5, 0.1) + (1 - cover) * behind)
+    truth, left = cover[..., 0] >= 0.5, x < 40
+    known = np.where(left[..., None], linear_to_srgb(behind), np.nan)
+    wide = binary_dilation(truth)
+    without, found = sharpened(codes, wide), sharpened(codes, wide, known)
+    assert_array_equal(found[~left], without[~left])
+    assert_array_equal(found[left], truth[left])
+    assert (without != truth)[left].sum() > 5
