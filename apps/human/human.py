@@ -29,8 +29,7 @@ from dressi.render import (
 from dressi.render.core.lists import as_list
 from dressi.render.shading.bsdf.human import EyeBsdf, TeethBsdf, between_lips, inside_mouth
 from dressi.render.shading.harmonics import even_light
-from dressi.render.shading.lights import Arriving, Fragment
-from dressi.render.shading.shadows import Occluders, ShadowMap
+from dressi.render.shading.lights import Arriving, Fragment, Occluders, ShadowMap
 from dressi.render.strands.marschner import StrandOpacity
 from dressi.render.strands.ribbons import StrandPoint
 

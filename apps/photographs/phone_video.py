@@ -43,8 +43,7 @@ from dressi.render.io.lens import Lens
 from dressi.render.mesh import primitives
 from dressi.render.mesh.queries import SurfaceDistance, sample_surface
 from dressi.render.shading.environment import Environment, studio
-from dressi.render.shading.lights import DirectionalLight
-from dressi.render.shading.shadows import Shadow
+from dressi.render.shading.lights import DirectionalLight, Shadow
 from dressi.render.surface.color import linear_to_srgb, srgb_to_linear
 
 LENS = Lens(k1=-0.08, k2=0.02)

@@ -46,7 +46,6 @@ from .ops.image.lookup import *
 from .ops.image.draws import *
 from .sums import *
 from .ops.texture.sample import *
-from .ops.texture.cube import *
 from .ops.texture.inverse_uv import *
 from .imaging.filters import *
 from .imaging.order import *

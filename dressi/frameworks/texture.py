@@ -10,12 +10,12 @@ from ..ad import functional as F
 from ..ad.graph import Variable
 from ..ad.graph.types import FLOAT, whole
 from ..ad.ops.texture.addressing import Place
-from ..ad.ops.texture.cube import sample_cube_levels
 from ..ad.ops.texture.sample import (
     join_levels,
     mip_levels,
     mip_places,
     mip_sizes,
+    sample_cube_levels,
     sample_level,
     sample_levels,
 )

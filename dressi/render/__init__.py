@@ -77,7 +77,6 @@ from ..lazy import resolve as _resolve
 if TYPE_CHECKING:
     from .cameras import Camera, Cameras, Views, look_at
     from .cameras.camera import *
-    from .cameras.conventions import *
     from .cameras.lens import FisheyeLens, Lens
     from .cameras.panorama import resampled, surround
     from .cameras.pose import Poses, poses
@@ -112,9 +111,17 @@ if TYPE_CHECKING:
     from .shading.bsdf import Bsdf, EyeBsdf, Frame, GltfBsdf, HairBsdf, SkinBsdf, TeethBsdf
     from .shading.environment import Environment, studio
     from .shading.harmonics import HarmonicsLight
-    from .shading.lights import DirectionalLight, IesLight, Light, PointLight, SpotLight, lambert, unlit
+    from .shading.lights import (
+        DirectionalLight,
+        IesLight,
+        Light,
+        PointLight,
+        Shadow,
+        SpotLight,
+        lambert,
+        unlit,
+    )
     from .shading.monte_carlo import MonteCarloEnvironment
-    from .shading.shadows import Shadow
     from .shading.skin import burley, diffused
     from .strands.draw import StrandPicture, draw_strands
     from .strands.geometry import PointGeometry, StrandGeometry, curves, wireframe
@@ -127,11 +134,11 @@ if TYPE_CHECKING:
 
 _MODULES = (
     "core.lists", "cameras", "cameras.views", "cameras.camera", "cameras.lens", "cameras.shutter",
-    "cameras.panorama", "cameras.conventions", "cameras.pose", "cameras.rigid", "mesh", "drawing.entry",
+    "cameras.panorama", "cameras.pose", "cameras.rigid", "mesh", "drawing.entry",
     "core.materials", "drawing.picture", "drawing.pixels", "drawing.point", "forms.edges.edge_list",
     "forms.hard_soft_ras", "forms.soft_target", "scene.geometry", "scene.scene",
     "scene.skin", "shading.area", "shading.bsdf", "shading.environment", "shading.harmonics",
-    "shading.lights", "shading.monte_carlo", "shading.shadows", "shading.skin", "strands.draw",
+    "shading.lights", "shading.monte_carlo", "shading.skin", "strands.draw",
     "strands.geometry", "strands.marschner", "strands.ribbons", "surface.color", "surface.projection",
     "surface.screen", "surface.texturing", "drawing.draw", "drawing.occlusion", "formats", "io.strands",
     "objectives.large_steps", "objectives.losses", "objectives.metrics", "objectives.perceptual",

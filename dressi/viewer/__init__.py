@@ -15,8 +15,7 @@ from .canvas import Canvas, host_canvas, open_canvas, qt_pane
 from .handles import Handle
 from .pictures import Orbit
 from .presenter import Layer, OffscreenPresenter, Presenter
-from .scenes import MeshSession
-from .sessions import EngineSession, FitSession
+from .scenes import EngineSession, FitSession, MeshSession
 from .viewer import Viewer
 
 __all__ = [

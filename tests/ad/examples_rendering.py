@@ -8,7 +8,7 @@ from example_tools import BATCH, SIZE, Example, add, example, leaf, of
 
 from dressi import FLOAT, INT, IVEC3, MAT2, VEC2, VEC3, VEC4, F, Variable, gradient
 from dressi.ad.ops.image.draws import Rasterize
-from dressi.ad.ops.texture import addressing, cube, sample
+from dressi.ad.ops.texture import addressing, sample
 from dressi.ad.sums import Accumulate, FragmentScatter
 
 WRAPS = (*addressing.WRAPS, ("clamp", "repeat"), ("mirror", "zero"))
@@ -64,13 +64,13 @@ add(
 
 # ---- cube maps and equirectangular maps
 direction = of(VEC3, (6, 3), BATCH, -1, 1, salt=1)
-add(cube.CubeFace, example(F.cube_face, direction, only=0))
+add(sample.CubeFace, example(F.cube_face, direction, only=0))
 for width in (1, 3):
     cube_map = of(VEC2, (width, 6 * width))
-    add(cube.CubeTexel, example(lambda t, d: F.sample_cube(t, d, "nearest"), cube_map, direction, only=1))
-    add(cube.CubeTexel, example(F.sample_cube, cube_map, direction))
+    add(sample.CubeTexel, example(lambda t, d: F.sample_cube(t, d, "nearest"), cube_map, direction, only=1))
+    add(sample.CubeTexel, example(F.sample_cube, cube_map, direction))
     add(
-        cube.CubeTexel,
+        sample.CubeTexel,
         example(lambda t, d, k: F.sample_cube(t, d, "trilinear", level=k), cube_map, direction, mip_levels),
     )
 add(addressing.WrapTexel, example(F.sample_sphere, of(VEC2, (6, 3)), direction))

@@ -23,8 +23,7 @@ from dressi.vk.plan.glsl import writer
 from dressi.vk.run.execution.executor import VulkanExecutor
 from dressi.vk.run.execution.workspace import Workspace
 from dressi.vk.run.shaders import pipeline
-from dressi.vk.run.shaders.compilers import Shader
-from dressi.vk.run.shaders.pyglslang import compile_many
+from dressi.vk.run.shaders.pyglslang import Shader, compile_many
 
 
 def refuses_in_one_line(result: subprocess.CompletedProcess[str], *words: str) -> None:

@@ -26,10 +26,9 @@ from ..ops.pixel.vector import Construct
 from ..transform.gradient import blocks_derivatives, depending
 from ..transform.simplify import paused
 from .count import count, fewest_of, shortest
-from .rational import Rational, times
 from .reader import Reader, floats, readable
 from .steps import CALL, GIVEN, NUMBER, PRODUCT, RECIPROCAL, Steps
-from .table import ONE, UNIT, ZERO, Call, Product, Scaled, Sum, Table, scaled
+from .table import ONE, UNIT, ZERO, Call, Product, Rational, Scaled, Sum, Table, scaled, times
 
 __all__ = ["derivative", "hessian", "jacobian"]
 

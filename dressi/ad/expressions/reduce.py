@@ -13,8 +13,8 @@ import numpy as np
 
 from ..ops.pixel.elementary import Sin
 from ..ops.pixel.kinds import Pointwise
-from .rational import Rational, is_in_range, of_float, plus, rounded, times
 from .steps import CALL, NUMBER, PRODUCT, RECIPROCAL, SUM, Steps, repeated
+from .table import Rational, is_in_range, of_float, plus, rounded, times
 
 LONGEST = 12  # factors of a product that is written out
 

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .rational import Rational, quotient, rounded, times, to_power
-from .table import ONE, Call, Product, Scaled, Sum, Table
+from .table import ONE, Call, Product, Rational, Scaled, Sum, Table, quotient, rounded, times, to_power
 
 GIVEN, NUMBER, SUM, PRODUCT, RECIPROCAL, CALL = range(6)
 """A symbol, a constant, sums and products of values, 1 / value, a Function of values."""

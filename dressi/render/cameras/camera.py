@@ -19,9 +19,8 @@ from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.graph.types import FLOAT, MAT3, VEC2, Size, size_of
 from ...errors import GraphError, InputError
-from .conventions import check_affine
 from .lens import PINHOLE, Bending, EquirectangularLens, Lens
-from .rigid import arrays_too, look_at
+from .rigid import arrays_too, check_affine, look_at
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,7 @@ from ...ad.graph.evaluation import evaluate
 from ...ad.graph.types import FLOAT, MAT4, VEC2
 from ...errors import InputError
 from .camera import Camera, Views
-from .conventions import check_affine
-from .rigid import exp_se3, invert, log_se3
+from .rigid import check_affine, exp_se3, invert, log_se3
 
 MOST = 1024
 """Samples of an exposure."""

@@ -17,9 +17,9 @@ from ...ad.graph.evaluation import evaluate
 from ...ad.graph.types import MAT4, Size, size_of
 from ...errors import GraphError, InputError
 from .camera import Camera, Cameras, Views
-from .conventions import check_convention
 from .lens import Bending
 from .pose import Poses
+from .rigid import check_convention
 
 DISTANCE = 2.7
 """Distance of a ring's cameras from the centre, in bounding radii."""

@@ -17,8 +17,7 @@ from ...errors import InputError
 from ..core.lists import list_leaf
 from ..layers.stacks import Transparent, depth_of
 from ..scene.scene import Node, Scene
-from ..shading.lights import DirectionalLight, Light, LightSource
-from ..shading.shadows import Shadow, light_arriving
+from ..shading.lights import DirectionalLight, Light, LightSource, Shadow, light_arriving
 from ..strands.draw import StrandPicture, draw_strands
 from ..strands.geometry import PointGeometry, StrandGeometry, leaf_of
 from ..strands.marschner import StrandOpacity

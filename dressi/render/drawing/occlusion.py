@@ -15,7 +15,7 @@ from ..core.engine import Engine, MakeEngine
 from ..core.lists import list_leaf
 from ..forms.soft_target import nearest_outside
 from ..mesh import Mesh
-from ..shading.shadows import Occluders, Shadow, ShadowMap
+from ..shading.lights import Occluders, Shadow, ShadowMap
 from ..surface.screen import DrawnMesh, barycentric, corners, covered, interpolate
 
 TOGETHER = 8

@@ -16,9 +16,8 @@ from ...ad.transform.gradient import total
 from ...errors import InputError
 from ..core.materials import GLTF
 from ..shading.bsdf import Bsdf, Frame
-from ..shading.lights import Fragment, LightSource
+from ..shading.lights import Fragment, LightSource, Occluders
 from ..shading.normal_map import mapped_normal, vertex_tangents
-from ..shading.shadows import Occluders
 from ..surface.projection import eye_of, view_depth
 from ..surface.screen import Surface, barycentric, corners, covered, flat_normal, interpolate, vertex_normals
 from ..surface.texturing import barycentric_slopes, texture_colour, uv_level

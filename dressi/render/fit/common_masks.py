@@ -36,8 +36,7 @@ from scipy.ndimage import (
 from scipy.sparse.linalg import cg
 
 from ...errors import InputError
-from ..io.calibration import Calibration, View, sparse_points
-from ..io.colmap import SparsePoints
+from ..io.calibration import Calibration, SparsePoints, View, sparse_points
 from ..io.images import read_image, resize, scaled_size, to_linear_rgb
 from ..io.photos import WAYS
 from ..objectives.hull import labelled

@@ -19,8 +19,7 @@ from scipy.ndimage import gaussian_filter
 from scipy.spatial import ConvexHull, QhullError
 
 from ...errors import InputError
-from ..io.calibration import SUFFIXES, Calibration, View
-from ..io.colmap import SparsePoints
+from ..io.calibration import SUFFIXES, Calibration, SparsePoints, View
 from ..io.images import has_alpha, read_image
 from ..io.photos import WAYS
 from ..reconstruct.motion import triangulate

@@ -19,8 +19,7 @@ from ...config import config
 from ...errors import InputError
 from ..cameras import Camera, Cameras
 from ..objectives.hull import check_cameras, estimate_bounds, sphere_of
-from .calibration import Calibration, View, read_calibration, sparse_points
-from .colmap import SparsePoints
+from .calibration import Calibration, SparsePoints, View, read_calibration, sparse_points
 from .files import followed, read_bytes, usable
 from .images import read_image, resize, scaled_size, to_linear_rgb
 from .lens import Layers, Undistortion

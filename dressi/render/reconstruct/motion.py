@@ -21,8 +21,7 @@ from ...lazy import needed
 from ..cameras import Camera, Cameras
 from ..cameras.lens import MODELS
 from ..cameras.views import DISTANCE
-from ..io.calibration import Calibration, View
-from ..io.colmap import SparsePoints
+from ..io.calibration import Calibration, SparsePoints, View
 from ..io.files import silenced
 from ..io.images import read_image, resize, scaled_size
 from ..objectives.hull import check_cameras, estimate_bounds, hull_iou

@@ -18,7 +18,7 @@ from ...ad.graph import Variable
 from ...ad.graph.types import MAT4
 from ...errors import InputError, did_you_mean
 from ..cameras import Camera
-from ..cameras.conventions import check_affine
+from ..cameras.rigid import check_affine
 from ..mesh import Material
 from ..shading.bsdf import Bsdf
 from ..shading.lights import LightSource

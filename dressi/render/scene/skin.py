@@ -12,7 +12,7 @@ from ...ad import functional as F
 from ...ad.graph import Variable
 from ...ad.graph.types import INT, IVEC4, MAT4, VEC3, VEC4, list_size
 from ...errors import InputError, KnownAttributes, shown
-from ..cameras.conventions import check_affine
+from ..cameras.rigid import check_affine
 from ..core.lists import list_leaf
 from .geometry import Geometry, MovedGeometry, geometry_of, tiled_list
 

@@ -22,8 +22,7 @@ from ...ad.ops.pixel.constant import Like
 from ...errors import InputError
 from .bsdf.albedo import looked_up
 from .bsdf.microfacet import DIELECTRIC, alpha_of, axes, ggx, passed, schlick, seen_from_above, smith
-from .lights import Fragment, LightSource
-from .shadows import Occluders, PlacedMap, Shadow
+from .lights import Fragment, LightSource, Occluders, PlacedMap, Shadow
 
 LEAST_COSINE = 0.01
 """The smallest cosine to the eye in the table."""

@@ -22,9 +22,8 @@ from ...errors import InputError
 from ..core.lists import as_list
 from ..surface.screen import Surface, barycentric, corners, covered, rasterize_hard, vertex_normals
 from .bsdf import Bsdf, Frame, Sky, SkyLight
-from .lights import DirectionalLight, Fragment, LightSource
+from .lights import DirectionalLight, Fragment, LightSource, Occluders, ShadowMap
 from .normal_map import mapped_normal, vertex_tangents
-from .shadows import Occluders, ShadowMap
 
 __all__ = ["Profile", "burley", "diffused"]
 

@@ -14,8 +14,7 @@ from ...ad.ops.pixel.constant import Like
 from ...errors import InputError
 from ..layers.moments import powers, share_before
 from ..shading.bsdf.hair import Directions, FarHair, HairBsdf
-from ..shading.lights import DirectionalLight
-from ..shading.shadows import light_frame
+from ..shading.lights import DirectionalLight, light_frame
 from .draw import drawn_strands
 from .geometry import StrandGeometry
 from .ribbons import StrandPoint, unlit

@@ -16,7 +16,7 @@ from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.types import FLOAT, IVEC3, MAT3, MAT4, VEC2, VEC3, VEC4
 from dressi.render import exp_so3, hard_soft_ras, l2, list_leaf, primitives, render, ring, to_clip
 from dressi.render.cameras import camera as i
-from dressi.render.cameras import conventions as c
+from dressi.render.cameras import rigid as c
 from dressi.render.cameras import rigid as r
 from dressi.render.cameras import views
 from dressi.render.cameras.camera import Camera, Cameras

@@ -20,8 +20,7 @@ from dressi.render.cameras.lens import FisheyeLens, Lens
 from dressi.render.cameras.panorama import resampled, surround
 from dressi.render.fit.report import cameras_file
 from dressi.render.io import load_photos, save_image, save_png
-from dressi.render.io.calibration import encode_cameras, read_calibration
-from dressi.render.io.colmap import read_model, rotation_of
+from dressi.render.io.calibration import encode_cameras, read_calibration, read_model, rotation_of
 from dressi.render.io.images import resize
 from dressi.render.io.lens import Undistortion
 from dressi.render.io.photos import Photos

@@ -24,8 +24,7 @@ from dressi.render import (
     render,
 )
 from dressi.render.mesh import Material
-from dressi.render.shading.lights import Fragment
-from dressi.render.shading.shadows import Occluders, PlacedMap, ShadowMap
+from dressi.render.shading.lights import Fragment, Occluders, PlacedMap, ShadowMap
 
 # A square of side 1 at height 1 above a square of side 4 at height 0.
 HIGH, WIDE = np.array([[-0.5, 1, -0.5], [0.5, 1, -0.5], [0.5, 1, 0.5], [-0.5, 1, 0.5]]), (4.0, 0.0, 4.0)

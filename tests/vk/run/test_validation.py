@@ -19,8 +19,8 @@ from dressi.vk.run.device.memory import DeviceBuffer, make_image
 from dressi.vk.run.device.transfer import Transfers
 from dressi.vk.run.execution import built, executor
 from dressi.vk.run.shaders import pipeline
-from dressi.vk.run.shaders.compilers import Shader
 from dressi.vk.run.shaders.pipeline import PipelineCache, PipelineMaker
+from dressi.vk.run.shaders.pyglslang import Shader
 
 COUNT = 64
 COMPUTE = """#version 450

@@ -14,8 +14,7 @@ from ....ad.graph import Variable
 from ....ad.graph.types import FLOAT, IVEC3, MAT2, MAT4, VEC2, VEC3, VEC4, VType, list_image, list_size
 from ....ad.ops.texture.addressing import WrapName, one_wrap
 from ....errors import InputError, did_you_mean
-from ...cameras.conventions import check_affine
-from ...cameras.rigid import not_numbers
+from ...cameras.rigid import check_affine, not_numbers
 from ...core.materials import GLTF, Placement, range_text
 from ...mesh import Material, Mesh
 from ...mesh.material import ALPHA_MODES

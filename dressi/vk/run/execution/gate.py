@@ -26,8 +26,8 @@ from ...plan.predict.stages import stage_seconds
 from ..device.commands import Commands
 from ..device.device import Device
 from ..device.memory import DeviceBuffer, DeviceImage
-from ..shaders.compilers import Shader
 from ..shaders.pipeline import PipelineCache, PipelineMaker
+from ..shaders.pyglslang import Shader
 
 WORDS = 4  # of the counts of one draw; a dispatch needs three of them
 COMMANDS = 128  # different counts behind one gate

@@ -19,8 +19,7 @@ from ..device.device import Device
 from ..device.memory import DeviceBuffer
 from ..device.shared import Reference
 from ..host import cache
-from .compilers import Shader
-from .pyglslang import compile_many
+from .pyglslang import Shader, compile_many
 from .render_pass import DrawTarget
 
 Images = Mapping[Variable, Sequence[Any]]

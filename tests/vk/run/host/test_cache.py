@@ -16,8 +16,7 @@ from dressi import Device, DressiAD, InputError, Variable
 from dressi.config import config, default_cache
 from dressi.vk.run.host import cache, link
 from dressi.vk.run.shaders import pyglslang
-from dressi.vk.run.shaders.compilers import GlslangLibrary
-from dressi.vk.run.shaders.pyglslang import compile_glsl
+from dressi.vk.run.shaders.pyglslang import GlslangLibrary, compile_glsl
 
 POSIX = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="folders have no owners here")
 SHADER = "#version 450\nlayout(local_size_x = 64) in;\nvoid main() {}\n"

@@ -12,7 +12,7 @@ from dressi import Device, DressiAD, F, PixelFunction, Variable, evaluate
 from dressi.config import config
 from dressi.errors import DressiError, GraphError, InputError, ShaderError
 from dressi.vk.run.shaders import pyglslang
-from dressi.vk.run.shaders.compilers import CompilerProgram
+from dressi.vk.run.shaders.pyglslang import CompilerProgram
 
 pytestmark = pytest.mark.one_driver  # shaders are compiled on the host
 

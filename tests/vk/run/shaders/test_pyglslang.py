@@ -14,15 +14,16 @@ from dressi.config import config
 from dressi.errors import ShaderError
 from dressi.vk.run.host.link import link_static
 from dressi.vk.run.shaders import pyglslang
-from dressi.vk.run.shaders.compilers import (
+from dressi.vk.run.shaders.pyglslang import (
     LIMITS,
     Compiler,
     CompilerProgram,
     GlslangLibrary,
     Shader,
     ShadercLibrary,
+    compile_glsl,
+    compile_many,
 )
-from dressi.vk.run.shaders.pyglslang import compile_glsl, compile_many
 
 VERTEX = """#version 450
 void main() { gl_Position = vec4(gl_VertexIndex & 1, gl_VertexIndex >> 1, 0.0, 1.0); }
@@ -226,8 +227,8 @@ def test_the_package_and_another_glslang_do_not_call_each_other(tmp_path: Path):
     code = f"""
 from pathlib import Path
 from dressi.vk.run.host.link import link_static
-from dressi.vk.run.shaders.compilers import GlslangLibrary
-from dressi.vk.run.shaders.compilers import Shader
+from dressi.vk.run.shaders.pyglslang import GlslangLibrary
+from dressi.vk.run.shaders.pyglslang import Shader
 shader = Shader({VERTEX!r}, "vertex", "v")
 def load(first):
     found = [GlslangLibrary(Path({str(files[0])!r}))] if first else []
