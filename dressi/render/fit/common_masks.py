@@ -61,7 +61,7 @@ CUT_AFTER = 2, 3
 """Rounds after which cells that may be object are cut into parts."""
 AGREE = 0.85
 """Share of the pictures that see a cell of the object which hold it for object."""
-MAYBE = 0.8
+MAYBE = 0.88
 """The same of a cell that may be of the object, beside which pictures hold a pixel for object: a limb that a few
 pictures lack stays."""
 SEEN, OFTEN = 0.15, 0.5

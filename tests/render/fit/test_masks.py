@@ -312,13 +312,13 @@ def seen_small(cells: np.ndarray, wide: int) -> Small:
 
 
 def test_a_limb_narrower_than_cells_may_be_object():
-    """A line of a pixel passes beside the middles of two cells of three; one picture of five lacks it, or two do."""
+    """A line of a pixel passes beside the middles of two cells of three; one picture of nine lacks it, or two do."""
     small = seen_small(np.array([10 * 64 + 20, 40 * 64 + 50, 50 * 64 + 20]), 4)
     line = np.zeros((64, 64))
     line[:, 22] = 1
     for lacking, expected in ((1, [True, False, True]), (2, [False, False, False])):
-        shares = [line.ravel()] * (5 - lacking) + [np.zeros(64 * 64)] * lacking
-        agreed, possible, seen = _held([small] * 5, shares)
+        shares = [line.ravel()] * (9 - lacking) + [np.zeros(64 * 64)] * lacking
+        agreed, possible, seen = _held([small] * 9, shares)
         assert_array_equal(possible, expected)
         assert not agreed.any() and (seen == 1).all()
     blind = replace(small, sees=np.array([True, False, True]))
