@@ -32,7 +32,7 @@ from scipy.ndimage import gaussian_filter
 
 from dressi import DressiAD
 from dressi.cli.core.plan_for import record
-from dressi.cli.core.terminal import parse_size
+from dressi.cli.core.sizes import parse_size
 from dressi.cli.fitting.photographs import read_photographs
 from dressi.cli.fitting.request import Request
 from dressi.config import config, shader_text

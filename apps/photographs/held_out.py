@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from dressi import DressiAD
-from dressi.cli.core.terminal import parse_size
+from dressi.cli.core.sizes import parse_size
 from dressi.cli.fitting.request import QUICK, USUAL
 from dressi.render.drawing.draw import draw
 from dressi.render.fit.data.dataset import photo_dataset

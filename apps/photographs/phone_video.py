@@ -32,7 +32,7 @@ from scipy.ndimage import distance_transform_edt, gaussian_filter, map_coordinat
 from thin_things import THINGS, spots
 
 from dressi import DressiAD
-from dressi.cli.core.terminal import parse_size
+from dressi.cli.core.sizes import parse_size
 from dressi.render import Camera, Cameras, Mesh, Node, Scene, iou, load_mesh, render, save_mesh
 from dressi.render.cameras.pose import align
 from dressi.render.drawing.draw import draw
