@@ -512,19 +512,25 @@ def within(views: Views, k: int, hull: Hull, depths: np.ndarray) -> np.ndarray:
 
 TIMES = 2
 """What ``repaired`` gives back may miss pixels of other views, so it is looked at again."""
+ABOVE, EVEN = 0.75, 1.5
+"""Cells by which ``repaired`` raises the field above zero, as smoothing takes of it again, and over which it does so evenly. More
+makes flakes of what depths contradict: a whole cell gains .0005 of dino's overlap, and costs .6 dB of its interior."""
 
 
 def repaired(field: np.ndarray, hull: np.ndarray, grid: Grid, views: Views) -> np.ndarray:
-    """(X, Y, Z) the field, positive inside, with a cell for each pixel of a mask that it leaves uncovered:
-    the one on its ray, inside the hull, that was carved least. Outside, values are at most distances below zero."""
+    """(X, Y, Z) the field, positive inside, raised until each pixel of a mask is covered: around the cell on its ray, inside
+    the hull, that was carved least. Outside, values are at most distances below zero."""
     field = field.copy()
     for _ in range(TIMES):
         rim = np.argwhere(shell(field > 0))
-        cells = [_missing(field, hull, grid, views, k, rim) for k in range(len(views))]
-        back = np.zeros(field.shape, bool)
-        back[tuple(np.concatenate(cells).T)] = True
-        back = np.asarray(binary_dilation(back), dtype=bool) & (hull > 0)
-        field[back] = np.maximum(field[back], np.minimum(hull[back], grid.step))
+        cells = np.concatenate([_missing(field, hull, grid, views, k, rim) for k in range(len(views))])
+        at = tuple(np.unique(cells, axis=0).T)
+        # Rays of many views end in cells that alternate along a rim. Raised by themselves, these are teeth.
+        chosen, lack = np.zeros((2, *field.shape), np.float32)
+        chosen[at], lack[at] = 1, ABOVE * grid.step - field[at]
+        dense, lack = (gaussian_filter(image, EVEN) for image in (chosen, lack))
+        lack = lack / np.maximum(dense, 1e-9) * np.minimum(2 * np.pi * EVEN**2 * dense, 1)
+        field = np.where(hull > 0, np.maximum(field, np.minimum(field + lack, hull)), field)
     # What is given back is thin, and smoothing takes it away again among the values of what was carved.
     outside = field <= 0
     return np.where(outside, np.maximum(field, -grid.step * distance_transform_edt(outside)), field)
@@ -617,9 +623,9 @@ def _along(
 
 BLUR = 1.0
 """Smoothing of the field in cells before it becomes a mesh."""
-KEPT = 0.993
-"""Least area of the start relative to that of the field, until which it has more faces. With .985 lego has half of
-them, and half a decibel less in pictures that were held out."""
+KEPT = 0.995
+"""Least area of the start relative to that of the field, until which it has more faces. With half of them lego has half a
+decibel less in pictures that were held out."""
 
 
 def evened(field: np.ndarray) -> np.ndarray:
