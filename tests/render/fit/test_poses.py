@@ -402,7 +402,7 @@ def test_shape_and_poses_are_found_from_colours(make_engine):
     assert adjusted(given, two, train.masks[:2], train.colors[:2], None, make_engine) == (given, two)
 
 
-def test_poses_that_are_nearly_right_take_few_steps(make_engine):
+def test_poses_that_are_nearly_right_take_few_steps(make_engine, monkeypatch: pytest.MonkeyPatch):
     target = checked()
     # Neighbours see much of the same surface: of five views, 72 degrees apart, too little.
     scene = mesh_dataset(target, 8, (160, 160), make_engine)
@@ -413,6 +413,9 @@ def test_poses_that_are_nearly_right_take_few_steps(make_engine):
     assert found is not None
     before, after = (pose_errors(cameras, truth).degrees.mean() for cameras in (wrong, found[1]))
     assert before > 0.8 and after < 0.5 * before
+    # They stay where the silhouettes of the shape do not overlap the masks more than before by so much.
+    monkeypatch.setattr("dressi.render.fit.phases.bundle.LOST", -0.2)
+    assert adjusted(shape, wrong, train.masks, train.colors, None, make_engine, near=True) == (shape, wrong)
 
 
 def test_a_start_that_fits_is_adjusted_where_that_is_asked_for():
