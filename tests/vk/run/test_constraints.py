@@ -24,7 +24,7 @@ from dressi import (
     optim,
 )
 from dressi.ad.graph.evaluation import evaluate
-from dressi.ad.optim.constraints import MANIFOLDS
+from dressi.ad.optim.manifolds import MANIFOLDS
 
 pytestmark = pytest.mark.one_driver
 

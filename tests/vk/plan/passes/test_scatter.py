@@ -19,8 +19,9 @@ from dressi.config import shader_text
 from dressi.vk.plan.analysis.context import Target
 from dressi.vk.plan.compiler import build_plan
 from dressi.vk.plan.core import accumulators
-from dressi.vk.plan.core.accumulators import SEGMENT, accumulators_of
+from dressi.vk.plan.core.accumulators import accumulators_of
 from dressi.vk.plan.core.limits import DeviceLimits, profile
+from dressi.vk.plan.core.lists import SEGMENT
 from dressi.vk.plan.core.options import BASELINE
 from dressi.vk.plan.core.substage import ListFaces, Raster
 from dressi.vk.plan.lowering.scatter import gather_at_lists
