@@ -95,7 +95,7 @@ def hard_soft_ras(
     where what they are computed from has data: faces that share no vertices, but meet at equal positions, are one surface.
 
     radius, sigma and delta are numbers or FLOAT 1x1 Variables; leaves can be sent between steps without a new
-    build. The form and the layers determine the graph: ``dressi.render.objectives.phases`` changes them from phase to phase.
+    build. The form and the layers determine the graph: other ones need a build of their own.
 
     Images have size ``size`` and batch N. Differentiable in position, any number of times; derivatives keep
     the choice of each pixel, its faces and its nearest edge, fixed. Faces are clipped at the near plane; a face with a NaN
