@@ -304,6 +304,59 @@ class FisheyeLens(Lens):
         return min(self.radius, np.pi)
 
 
+@dataclass(frozen=True)
+class RollingLens(Lens):
+    """A lens whose camera moves while the rows of a picture are read, one after the other (a rolling shutter).
+
+    After a share t of a motion, a turn w in radians and a shift s in distances of what is looked at, both in axes of the camera
+    over the time of all rows, the lens sees the point p = (x, y, 1) as
+
+        p + t (w x p + s),   t = begin + across x + down y
+
+    The turn is small, and t is that of the row in which a pinhole that does not move sees the point: of motions of a few
+    pixels, both are off by hundredths of one. What is not as far away as what is looked at is off by its share of the shift.
+
+    >>> RollingLens(shift_x=0.01, down=1.0).distort(np.array([[0.0, -0.5], [0.0, 0.5]])).tolist()
+    [[-0.005, -0.5], [0.005, 0.5]]
+    """
+
+    turn_x: Any = 0.0
+    turn_y: Any = 0.0
+    turn_z: Any = 0.0
+    shift_x: Any = 0.0
+    shift_y: Any = 0.0
+    shift_z: Any = 0.0
+    begin: Any = 0.0
+    across: Any = 0.0
+    down: Any = 0.0
+
+    @classmethod
+    def of(cls, lens: Lens, motion: np.ndarray, intrinsics: np.ndarray, size: Size) -> Self:
+        """A lens with a motion (6,), the turn and the shift, from the first to the last row, t = -1/2 to 1/2. Rows are along the
+        long side of a sensor, also where it is held upright.
+
+        lens: without a motion.  intrinsics: (3, 3) K in pixels.  size: (W, H).
+        """
+        (width, height), k = size, intrinsics
+        row = (
+            (k[1, 2] / height - 0.5, 0.0, k[1, 1] / height)
+            if width >= height
+            else (k[0, 2] / width - 0.5, k[0, 0] / width, 0.0)
+        )
+        return cls(**lens.coefficients, **dict(zip(MOTION, map(float, (*motion, *row)), strict=True)))
+
+    def _plane(self, x: Any, y: Any) -> tuple[Any, Any]:
+        t = self.begin + self.across * x + self.down * y
+        depth = 1.0 + t * (self.turn_x * y - self.turn_y * x + self.shift_z)
+        u = x + t * (self.turn_y - self.turn_z * y + self.shift_x)
+        v = y + t * (self.turn_z * x - self.turn_x + self.shift_y)
+        return super()._plane(u / depth, v / depth)
+
+
+MOTION = tuple(field.name for field in fields(RollingLens))[-9:]
+"""Names of the coefficients that a lens does not have whose camera stands still."""
+
+
 class Bending(NamedTuple):
     """The lens of N views, as an argument of a picture."""
 

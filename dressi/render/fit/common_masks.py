@@ -257,12 +257,13 @@ def _spreads(points: np.ndarray, near: np.ndarray, normal: np.ndarray, height: f
     return bool(np.percentile(away[on], 90) > SPREADS * np.percentile(away[standing], 90))
 
 
-def _covered(small: Small, chosen: np.ndarray) -> np.ndarray:
-    """(h, w) bool: the pixels whose rays meet chosen cells (C,)."""
+def _covered(small: Small, chosen: np.ndarray, gap: int = 2) -> np.ndarray:
+    """(h, w) bool: the pixels whose rays meet chosen cells (C,). gap: between cells, so many times as wide as one, that is
+    covered as well."""
     mask, wide = np.zeros(small.shape, dtype=bool), small.wide
     mask.reshape(-1)[small.cells[chosen & small.sees]] = True
     padded = np.pad(mask, 2 * wide, mode="edge")
-    closed = np.asarray(binary_closing(padded, np.ones((3, 3)), iterations=wide))
+    closed = np.asarray(binary_closing(padded, np.ones((gap * wide + 1,) * 2)))
     return closed[2 * wide : -2 * wide, 2 * wide : -2 * wide]
 
 
@@ -284,7 +285,8 @@ def _held(smalls: Sequence[Small], shares: Sequence[np.ndarray]) -> tuple[np.nda
 def _hint(small: Small, agreed: np.ndarray, possible: np.ndarray) -> np.ndarray:
     """(h w,) odds of a picture by cells (C,): more where rays meet some that pictures agree on, and hardly any where
     they meet none that may be object."""
-    shallow = binary_dilation(~_covered(small, agreed), iterations=small.wide)
+    # Cells are no farther apart than one is wide: a wider gap is one between limbs.
+    shallow = binary_dilation(~_covered(small, agreed, gap=1), iterations=small.wide)
     return np.where(shallow, np.where(_covered(small, possible), 0.0, -SURE), HINT).reshape(-1)
 
 

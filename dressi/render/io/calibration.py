@@ -31,7 +31,7 @@ import numpy as np
 from ...errors import InputError, shown
 from ..cameras import Camera
 from ..cameras.camera import focal_from_fov, intrinsics
-from ..cameras.lens import MODELS, EquirectangularLens, Lens
+from ..cameras.lens import MODELS, MOTION, EquirectangularLens, Lens, RollingLens
 from ..cameras.rigid import quaternion_to_matrix, view_from_nerf
 from .files import BROKEN, Damaged, followed, inside, read_bytes, read_json, usable
 from .images import image_size
@@ -231,13 +231,15 @@ def pictures_in(folder: Path) -> list[Path]:
 def _colmap(paths: list[Path]) -> tuple[Calibration, list[_Entry]]:
     """Of the first of several models."""
     path = paths[0]
-    model = read_model(path)
+    model, motions = read_model(path), read_motions(path)
 
     def entry(pose):
         def taken(name: str, size: tuple[int, int]) -> tuple[Camera, Lens]:
-            intrinsics = model.cameras[pose.camera]
-            check_size(path, name, intrinsics.size, size)
-            return pose.placed(intrinsics, name), intrinsics.lens
+            own = model.cameras[pose.camera]
+            check_size(path, name, own.size, size)
+            motion = motions.get(pose.name)
+            lens = own.lens if motion is None else RollingLens.of(own.lens, motion, own.matrix, own.size)
+            return pose.placed(own, name), lens
 
         return _Entry(pose.name, taken, number=pose.number)
 
@@ -330,13 +332,15 @@ def _lens(values: dict[str, Any]) -> Lens:
     # Files of this kind may give k3 to a camera that they call OPENCV, as OpenCV does.
     names = {*MODELS[model][1].split(), *(() if "FISHEYE" in model else ("k1", "k2", "p1", "p2", "k3"))}
     given = {k: float(values[k]) for k in ("k1", "k2", "k3", "k4", "k5", "k6", "p1", "p2") if k in values}
+    motion = {k: float(values[k]) for k in MOTION if k in values}
     other = [name for name, value in given.items() if value and name not in names]
     if other:
         raise InputError(
             f"{', '.join(other)} is no coefficient of the camera model {model}; name another camera_model, such"
             " as FULL_OPENCV, whose k4 to k6 are those of OpenCV's quotient"
         )
-    return MODELS[model][2](**{name: value for name, value in given.items() if value})
+    kind = RollingLens if motion else MODELS[model][2]
+    return kind(**{name: value for name, value in (given | motion).items() if value})
 
 
 ALIASES = {"PERSPECTIVE": "OPENCV", "FISHEYE": "OPENCV_FISHEYE"}
@@ -545,6 +549,22 @@ def read_model(path: Path) -> Model:
                     f"'{name}' has camera {pose.camera}, which is not in '{in_cameras.name}'; check the model"
                 )
     return Model(cameras, poses)
+
+
+MOTIONS = "motions.json"
+"""Beside a model that was found: what cameras did while their rows were read, by the names of images."""
+
+
+def read_motions(path: Path) -> dict[str, np.ndarray]:
+    """(6,) each, as ``RollingLens.of`` takes them; none of a model that says nothing of them. Raises InputError."""
+    file = path / MOTIONS
+    if not file.is_file():
+        return {}
+    with usable(file, "the motions"):
+        motions = {name: np.array(values, np.float64) for name, values in read_json(file, "motions").items()}
+        if any(motion.shape != (6,) or not np.isfinite(motion).all() for motion in motions.values()):
+            raise InputError("a motion is six numbers, a turn in radians and a shift; find the cameras anew")
+    return motions
 
 
 def rotation_of(quaternion: tuple[float, ...]) -> np.ndarray:

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError, listed
+from ..io.calibration import MOTIONS
 from ..io.files import read_json, write_json
-from .motion import Models, Poll, Tell, guess_world, library, reconstruct
+from .motion import Models, Poll, Tell, guess_world, library, looked_at, reconstruct
 from .pictures import Picture, list_pictures
 
-VERSION = 5
+VERSION = 6
 """Version of the way reconstructions are made: older ones are made anew."""
 MOST = 0.8
 """If less photographs get a camera, it is tried otherwise."""
@@ -79,7 +80,12 @@ def find_cameras(
             models = max(models, again, key=lambda found: found.placed)
     if 2 * models.placed < len(pictures) and models.placed < ENOUGH:
         raise too_few(folder, pictures, models)
+    motions = _motions(models)
     notes = [*partial(pictures, models), _placed(models.found[0], pictures)]
+    if motions:
+        notes.append(
+            "the camera moved while rows were read (a rolling shutter): photographs are straightened"
+        )
     shutil.rmtree(into / "sparse", ignore_errors=True)
     for number, model in enumerate(models.found):
         place = into / "sparse" / str(number)
@@ -89,6 +95,8 @@ def find_cameras(
         except (OSError, RuntimeError, ValueError) as error:
             text = f"cannot write the cameras into '{place}': {error}; give another --out"
             raise InputError(text) from None
+    if motions:
+        write_json(into / "sparse" / "0" / MOTIONS, motions)
     write_json(facts, {"key": key, "notes": notes, "photographs": _table(pictures, models)})
     return Reconstruction(into / "sparse" / "0", tuple(notes), False)
 
@@ -114,15 +122,32 @@ def _table(pictures: Sequence[Picture], models: Models) -> list[dict[str, Any]]:
     ]
 
 
+def _poses(model: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Centres (N, 3) and rotations (N, 3, 3) from the world, in the order of the images of a model."""
+    poses = [image.cam_from_world() for image in model.images.values()]
+    rotations = np.stack([pose.rotation.matrix() for pose in poses])
+    return -np.einsum("nji,nj->ni", rotations, np.stack([pose.translation for pose in poses])), rotations
+
+
+def _motions(models: Models) -> dict[str, list[float]]:
+    """Those of the largest model by the names of photographs, with shifts in distances of what its cameras look at."""
+    if not models.motions:
+        return {}
+    centers, rotations = _poses(models.found[0])
+    focus = looked_at(centers, rotations[:, 2])
+    depths = np.einsum("ni,ni->n", focus - centers, rotations[:, 2])
+    names = [image.name for image in models.found[0].images.values()]
+    scales = {name: np.repeat([1.0, 1 / depth], 3) for name, depth in zip(names, depths, strict=True)}
+    return {name: (motion * scales[name]).tolist() for name, motion in models.motions.items()}
+
+
 def _placed(model: Any, pictures: Sequence[Picture]) -> str:
     """Move a model to the world that is guessed. Returns what was guessed."""
     colmap, ups = library(), {picture.name: picture.up for picture in pictures}
-    poses = [(image.cam_from_world(), ups[image.name]) for image in model.images.values()]
-    rotations = np.stack([pose.rotation.matrix() for pose, _ in poses])
-    shifts = np.stack([pose.translation for pose, _ in poses])
-    centers = -np.einsum("nji,nj->ni", rotations, shifts)
+    centers, rotations = _poses(model)
+    held = np.stack([ups[image.name] for image in model.images.values()])
     points = np.array([point.xyz for point in model.points3D.values()]).reshape(-1, 3)
-    world = guess_world(centers, rotations, np.stack([up for _, up in poses]), points)
+    world = guess_world(centers, rotations, held, points)
     turn = colmap.Rotation3d(world.rotation)
     model.transform(colmap.Sim3d(world.scale, turn, world.translation))
     return world.said

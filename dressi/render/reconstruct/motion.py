@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -194,11 +194,13 @@ Poll = Callable[[], bool]
 @dataclass(frozen=True, eq=False)
 class Models:
     """found: the models of COLMAP that share no camera, the largest first.  features: (N,) of each
-    photograph. matches: (N, N) features that agree with one motion of the camera between two photographs."""
+    photograph. matches: (N, N) features that agree with one motion of the camera between two photographs.
+    motions: (6,) of photographs of the largest, by their names, as ``rolled`` found them."""
 
     found: list[Any]
     features: np.ndarray
     matches: np.ndarray
+    motions: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def placed(self) -> int:
@@ -257,8 +259,9 @@ def reconstruct(
         copies = {numbered(i): picture for i, picture in enumerate(pictures)}
         masks = small_masks(copies) if thorough else None
         models = max(trials, key=lambda models: _explained(models, masks))
+        motions: dict[str, np.ndarray] = {}
         if models:
-            models[0] = rolled(_refined(colmap, run, models[0]))
+            models[0], motions = rolled(_refined(colmap, run, models[0]))
         features, matches = _counts(colmap, pictures, work)
     for model in models:
         for camera in model.cameras.values():
@@ -269,7 +272,8 @@ def reconstruct(
             image.name = pictures[index].name
             for point in image.points2D:
                 point.xy = point.xy / scales[index]
-    return Models(models, features, matches)
+    motions = {copies[name].name: motion for name, motion in motions.items()}
+    return Models(models, features, matches, motions)
 
 
 def numbered(index: int) -> str:

@@ -212,18 +212,19 @@ def moving(state: State, seen: Observed) -> State | None:
     return adjusted(tried, seen) if after < WORTH * before else None
 
 
-def rolled(model: Any) -> Any:
-    """A model of COLMAP, the names of whose pictures begin with their numbers, with poses of the middle rows; as it is where
-    ``moving`` finds no motions, and where cameras are other than ``MODEL``."""
+def rolled(model: Any) -> tuple[Any, dict[str, np.ndarray]]:
+    """A model of COLMAP, the names of whose pictures begin with their numbers, with poses of the middle rows, and motions (6,) of
+    its pictures by their names; as it is and without motions where ``moving`` finds none, and where cameras are other than
+    ``MODEL``."""
     if len(model.images) > MOST or any(camera.model.name != MODEL for camera in model.cameras.values()):
-        return model
+        return model, {}
     images = sorted(model.images.values(), key=lambda image: image.name)
     state = moving(*_read(model, images))
     if state is None:
-        return model
+        return model, {}
     model = copy.deepcopy(model)
     _write(state, model)
-    return model
+    return model, {image.name: motion for image, motion in zip(images, state.motion, strict=True)}
 
 
 def _read(model: Any, images: list[Any]) -> tuple[State, Observed]:
