@@ -51,7 +51,7 @@ FOV = 42.0
 """Vertical, in degrees: the main camera of a phone, held upright or not."""
 WIDER = 1.15
 """Of the picture that is drawn, so that the lens finds light beyond the border."""
-MOMENTS = 4
+MOMENTS = 9
 """Pictures that are drawn of the time of a frame."""
 READOUT, OPEN = 0.02, 0.012
 """Seconds between the first and the last row, and of the exposure of a row."""
@@ -123,9 +123,10 @@ def through_lens(camera: Camera, wide: Camera) -> np.ndarray:
 def rolled(moments: np.ndarray, lines: np.ndarray) -> np.ndarray:
     """(H, W, C): each row is the mean of the (MOMENTS, H, W, C) over its own time, whose rows in the object's order ``lines``
     (H, W) say when a pixel is read."""
-    at = np.linspace(0, READOUT + OPEN, len(moments))
-    begin = lines * READOUT
-    open_ = (at[:, None, None] >= begin - 0.5 * OPEN) & (at[:, None, None] <= begin + 1.5 * OPEN)
+    at, step = np.linspace(0, READOUT + OPEN, len(moments), retstep=True)
+    away = np.abs(at[:, None, None] - (lines * READOUT + 0.5 * OPEN))
+    # A moment comes in and goes by and by, as from row to row the time does.
+    open_ = np.clip((0.5 * OPEN - away) / step + 0.5, 0, 1)
     weight = open_ / open_.sum(0)
     return (moments * weight[..., None]).sum(0)
 
@@ -186,7 +187,6 @@ def draw_video(options: argparse.Namespace) -> None:
         Camera.perspective(tall, grown, *pair, near=near, far=far) for pair in zip(eyes, targets, strict=True)
     ]
     whole = Scene([node, *([] if options.rim else clutter(bounds, radius, rng))])
-    _, shown = draw(whole, Cameras(wide), DressiAD, 4, light)
     # The camera of a frame is that of the middle of its middle row.
     middle = starts + 0.5 * (READOUT + OPEN)
     own = [np.array([np.interp(middle, times, axis) for axis in part.T]).T for part in (eyes, targets)]
@@ -205,7 +205,7 @@ def draw_video(options: argparse.Namespace) -> None:
     (options.out / "mask").mkdir(exist_ok=True)
     codes = []
     for k, camera in enumerate(cameras):
-        moments = shown[k * MOMENTS : (k + 1) * MOMENTS]
+        _, moments = draw(whole, Cameras(wide[k * MOMENTS : (k + 1) * MOMENTS]), DressiAD, 4, light)
         seen = np.stack(
             [
                 np.stack([map_coordinates(one[..., c], at, order=1, mode="nearest") for c in range(3)], -1)

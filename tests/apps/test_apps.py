@@ -347,7 +347,7 @@ def test_a_scan_is_filmed_and_found(tmp_path: Path):
     outside = np.array(wide) & ~np.array(true)
     assert len(names) == 1 and np.sum(true) > 0.05 * np.size(true) and outside.sum() > 0.1 * np.sum(true)
     assert (~np.array(wide) & true).sum() < 0.02 * np.sum(true)
-    options = ("--size", "16x12", "--steps", 2, "--texture-size", 8, "--start", "hull", "--no-colours")
+    options = ("--size", "16x12", "--steps", 2, "--texture-size", 16, "--start", "hull", "--no-colours")
     program("held_out")(video, "--given-masks", "--json", tmp_path / "rows.json", "--", *options)
     (row,) = json.loads((tmp_path / "rows.json").read_text()).values()
     assert 0 < row["iou"] < 1 and row["plain"] > 0 and row["cpu_s"] > 0.1

@@ -314,7 +314,8 @@ class RollingLens(Lens):
         p + t (w x p + s),   t = begin + across x + down y
 
     The turn is small, and t is that of the row in which a pinhole that does not move sees the point: of motions of a few
-    pixels, both are off by hundredths of one. What is not as far away as what is looked at is off by its share of the shift.
+    pixels, both are off by about a hundredth of them. What is not as far away as what is looked at is off by its share of the
+    shift.
 
     >>> RollingLens(shift_x=0.01, down=1.0).distort(np.array([[0.0, -0.5], [0.0, 0.5]])).tolist()
     [[-0.005, -0.5], [0.005, 0.5]]

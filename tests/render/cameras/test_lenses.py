@@ -12,7 +12,7 @@ from dressi.ad.graph.evaluation import evaluate
 from dressi.ad.graph.types import FLOAT, MAT3, MAT4, VEC3
 from dressi.render import Node, Scene, load_scene, poses, primitives, render, resampled, save_scene, surround
 from dressi.render.cameras.camera import Camera, Cameras, Views
-from dressi.render.cameras.lens import FisheyeLens, Lens, through_lens
+from dressi.render.cameras.lens import FisheyeLens, Lens, RollingLens, through_lens
 
 pytestmark = pytest.mark.usefixtures("engines")
 
@@ -47,7 +47,11 @@ FISHEYE_PIXELS = [
 LENSES = [
     Lens(-0.1, 0.05, 0.002, -0.003, 0.01, 0.02, 0.01, 0.003),
     FisheyeLens(-0.02, 0.005, k3=0.001, k4=0.0002),
-]
+    RollingLens(
+        k1=-0.1, turn_x=0.05, turn_y=0.1, turn_z=-0.08, shift_x=0.06, shift_y=-0.05, shift_z=0.04,
+        begin=0.1, across=0.2, down=1.0,
+    ),
+]  # fmt: skip
 SPHERE = primitives.icosphere(4)
 CAMERA = Camera.perspective(60, (64, 48), (0.6, 0.3, 2.6), (0.3, 0.2, 0))
 MATRIX = Variable.of(CAMERA.world_to_clip, MAT4)

@@ -16,7 +16,7 @@ from scipy.ndimage import binary_erosion
 from dressi.errors import InputError
 from dressi.render import iou, primitives
 from dressi.render.cameras import Camera, Cameras, views
-from dressi.render.cameras.lens import FisheyeLens, Lens
+from dressi.render.cameras.lens import FisheyeLens, Lens, RollingLens
 from dressi.render.cameras.panorama import resampled, surround
 from dressi.render.fit.report import cameras_file
 from dressi.render.io import load_photos, save_image, save_png
@@ -468,7 +468,10 @@ def undistorted(plane: np.ndarray, lens: Lens) -> np.ndarray:
     return true
 
 
-@pytest.mark.parametrize("lens", [LENS, Lens(k1=0.15), Lens(k2=-0.1, p1=0.01)])
+MOVING = RollingLens(k1=0.1, turn_y=0.05, turn_z=-0.04, shift_x=0.02, shift_z=0.03, begin=0.05, down=1.3)
+
+
+@pytest.mark.parametrize("lens", [LENS, Lens(k1=0.15), Lens(k2=-0.1, p1=0.01), MOVING])
 def test_distortion_is_undone(lens):
     camera = Camera(np.array([[60.0, 0, 33], [0, 62, 22], [0, 0, 1]]), np.eye(3), np.zeros(3), (64, 48))
     seen, expected = photograph(camera, lens)
@@ -512,6 +515,29 @@ def test_photographs_come_without_their_lens(tmp_path, calibration_scene):
     folder = write_colmap(tmp_path / "p", calibration_scene, True)  # the same pictures, taken for undistorted
     distorted(folder, calibration_scene, lens)
     assert iou(load_photos(folder).masks, masks) < straight - 0.03
+
+
+def test_photographs_of_a_rolling_shutter_are_straightened(tmp_path, calibration_scene):
+    """Also by a document of their cameras, in which a later fit finds them."""
+    _, cameras, _, masks = calibration_scene
+    folder = write_colmap(tmp_path / "p", calibration_scene, True)
+    motion = np.array([0.01, -0.06, 0.05, 0.03, 0.04, -0.02])
+    file = folder / "sparse" / "0" / "motions.json"
+    lens = RollingLens.of(Lens(), motion, cameras[0].intrinsics, SIZE)
+    distorted(folder, calibration_scene, lens)
+    bent = iou(load_photos(folder).masks, masks)
+    file.write_text(json.dumps({f"{i:03}.png": motion.tolist() for i in range(len(cameras))}))
+    assert iou(load_photos(folder).masks, masks) > 1 - 0.5 * (1 - bent)
+    views = read_calibration(folder).views
+    assert all(view.lens.coefficients == pytest.approx(lens.coefficients) for view in views)
+    written = encode_cameras([(view.file_in(folder), view.camera, view.lens) for view in views])
+    (folder / "cameras.json").write_bytes(written)
+    assert [view.lens for view in read_calibration(folder).views] == [view.lens for view in views]
+    (folder / "cameras.json").unlink()
+    for damaged in ('{"000.png": [1, 2]}', '{"000.png": [1, 2, 3, 4, 5, NaN]}', '{"000.png": "x"}'):
+        file.write_text(damaged)
+        with pytest.raises(InputError, match="motions"):
+            read_calibration(folder)
 
 
 def test_lenses_of_json_documents(tmp_path, calibration_scene):

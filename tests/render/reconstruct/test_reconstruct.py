@@ -4,6 +4,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +14,13 @@ from scipy.ndimage import gaussian_filter
 from dressi.errors import InputError
 from dressi.render import axis_angle_to_matrix, orbit, primitives, render
 from dressi.render.cameras import Cameras, views
+from dressi.render.cameras.lens import RollingLens
 from dressi.render.cameras.pose import pose_errors
 from dressi.render.io import load_image, load_photos, save_image
-from dressi.render.io.calibration import encode_cameras, read_calibration
+from dressi.render.io.calibration import encode_cameras, read_calibration, read_motions
 from dressi.render.io.lens import Lens
 from dressi.render.mesh.queries import SurfaceDistance
+from dressi.render.reconstruct import keep
 from dressi.render.reconstruct.keep import cure, find_cameras, partial
 from dressi.render.reconstruct.motion import (
     Interrupted,
@@ -130,11 +133,31 @@ def test_cameras_are_found_and_kept(tmp_path):
     assert errors.distances.max() < 0.05 * np.linalg.norm(cameras.centers, axis=1).min()
     assert not found.kept and any("up is y" in note for note in found.notes)
     assert len(photos.points) > 50 and photos.points.times.min() >= 2
+    assert not read_motions(found.model)  # these cameras stood still
     assert find_cameras(tmp_path / "p", tmp_path / "out").kept
     # Other photographs are not taken for those.
     save_image(tmp_path / "p" / "0.png", np.ones((180, 240)))
     with pytest.raises(Interrupted):
         find_cameras(tmp_path / "p", tmp_path / "out", stop=lambda: True)
+
+
+def test_motions_are_kept_in_distances_of_what_is_looked_at(tmp_path, monkeypatch):
+    pytest.importorskip("pycolmap")
+    photographs(tmp_path / "p")
+    once = keep.reconstruct
+
+    def moving_cameras(*given: Any, **named: Any) -> Models:
+        models = once(*given, **named)
+        return replace(models, motions={name: np.full(6, 0.02) for name in models.names})
+
+    monkeypatch.setattr(keep, "reconstruct", moving_cameras)
+    found = find_cameras(tmp_path / "p", tmp_path / "out")
+    views, motions = read_calibration(tmp_path / "p", found.model).views, read_motions(found.model)
+    assert any("rolling shutter" in note for note in found.notes)
+    turns, shifts = np.split(np.stack([motions[view.image.name] for view in views]), 2, axis=1)
+    assert (turns == 0.02).all() and all(isinstance(view.lens, RollingLens) for view in views)
+    # The world that is kept has a unit of its own, so that shifts are alike for all but the distances, which are.
+    assert shifts.std() < 0.05 * shifts.mean() and not np.allclose(shifts, 0.02)
 
 
 def test_silhouettes_tell_cameras_that_turn_the_other_way():
@@ -299,6 +322,25 @@ def test_cameras_of_a_rolling_shutter_are_those_of_the_middle_row():
     assert off(found).degrees.mean() < 0.75 * off(still).degrees.mean()
     assert off(found).distances.mean() < 0.5 * off(still).distances.mean()
     assert np.median(found.placed(seen)) < 0.7 * np.median(still.placed(seen))
+
+
+@pytest.mark.parametrize("upright", [False, True])
+def test_a_lens_moves_as_cameras_of_a_rolling_shutter_do(upright):
+    """Nearly, of points as far away as what is looked at; the rows of a sensor that is held upright are columns."""
+    rng, distance, size = np.random.default_rng(0), 3.0, (480, 640) if upright else (640, 480)
+    motion = np.array([0.006, -0.004, 0.005, 0.01, -0.008, 0.006])
+    lens = np.array([[600.0, size[0] / 2 + 5, size[1] / 2 - 4, -0.05]])
+    points = np.append(rng.uniform(-0.3, 0.3, (200, 2)), np.ones((200, 1)), 1) * distance
+    truth = State(np.eye(3)[None], np.zeros((1, 3)), motion[None] * np.repeat([1, distance], 3), points, lens)
+    zero, place = np.zeros(200, int), np.zeros((200, 2))
+    for _ in range(4):
+        time = place[:, 1 - upright] / 480 - 0.5
+        place = place + truth.seen(Observed(zero, np.arange(200), zero, place, time, np.zeros(1)))[0]
+    k = np.array([[lens[0, 0], 0, lens[0, 1]], [0, lens[0, 0], lens[0, 2]], [0, 0, 1]])
+    seen = RollingLens.of(Lens(k1=-0.05), motion, k, size).distort(points[:, :2] / distance)
+    still = Lens(k1=-0.05).distort(points[:, :2] / distance)
+    off, before = (np.abs(one @ k[:2, :2] + k[:2, 2] - place).max() for one in (seen, still))
+    assert off < 0.03 * before and before > 3
 
 
 def test_cameras_that_stand_still_keep_their_places():
