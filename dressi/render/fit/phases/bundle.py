@@ -62,6 +62,9 @@ STIFF, BEND = 1e3, 3e3
 VERTICES = 4096
 DAMPING = 1e-4
 """Relative to the diagonal, added to it."""
+TOGETHER = 1e3
+"""Weight of what all cameras do together where they are nearly right, in largest diagonals. Points all around tell where the thing
+stands between them, outlines hardly: a thing that rises while cameras tilt has nearly the same pictures, and rose by a pixel."""
 FARTHEST = 0.02
 """Longest motion of a vertex in a step, in radii of the scene."""
 MOST_ROWS, MOST_PIXELS = 480, 4_000_000
@@ -146,7 +149,7 @@ def adjusted(
     size = _size(cameras)
     pictures, small = Pictures.of(masks, colors, known, size), cameras.resized(size)
     with closing(Depths(mesh, small, make_engine)) as depths:
-        bundle = Bundle(mesh, small, pictures, depths)
+        bundle = Bundle(mesh, small, pictures, depths, near=near)
         before, overlap = bundle.errors(), bundle.overlaps(mesh).mean()
         for sigma in smoothings(size[1], near):
             if stop():
@@ -214,12 +217,19 @@ def carried(given: Cameras, found: Cameras, others: Cameras, center: np.ndarray)
 
 class Bundle:
     """A mesh and cameras in units of the scene, as they are after the steps so far. still: how many cameras, the
-    first ones, stay as they are, and the mesh with them; None if all move."""
+    first ones, stay as they are, and the mesh with them; None if all move.  near: whether the mean place of the middle of the
+    scene before the cameras stays."""
 
     def __init__(
-        self, mesh: Mesh, cameras: Cameras, pictures: Pictures, depths: Depths, still: int | None = None
+        self,
+        mesh: Mesh,
+        cameras: Cameras,
+        pictures: Pictures,
+        depths: Depths,
+        still: int | None = None,
+        near: bool = False,
     ):
-        self._start, self._still = mesh.positions, still
+        self._start, self._still, self._near = mesh.positions, still, near
         self.mesh, self.cameras, self._pictures, self._depths = mesh, cameras, pictures, depths
         count = min(SAMPLES, max(int(pictures.masks.sum()) // len(cameras), 1))
         self._samples = Samples(mesh, count)
@@ -275,6 +285,8 @@ class Bundle:
         share = len(normals) / VERTICES
         stiff = share * (STIFF * (self._laplacian.T @ self._laplacian) + BEND * (along.T @ along))
         right[poses:] += share * BEND * (along.T @ bent)
+        if self._near:
+            matrix = sparse.csc_array(matrix) + together(matrix.diagonal(), len(self.cameras))
         moves = -solve(sparse.csc_array(matrix), sparse.csc_array(stiff), right, poses)
         heights = np.clip(moves[poses:, None], -FARTHEST, FARTHEST)
         self.mesh = self.mesh.moved(self.mesh.positions + heights * normals)
@@ -294,6 +306,13 @@ class Bundle:
 def damping(diagonal: np.ndarray) -> np.ndarray:
     """What is added to the diagonal of equations, so that unknowns which nothing determines stay."""
     return DAMPING * diagonal + 1e-6 * max(float(diagonal.max(initial=0.0)), 1e-12)
+
+
+def together(diagonal: np.ndarray, cameras: int) -> sparse.csc_array:
+    """What is added to equations so that the shifts of all cameras add up to none."""
+    shifts = sparse.kron(np.ones((1, cameras)), sparse.eye_array(6, format="csr")[3:])
+    shifts.resize((3, len(diagonal)))
+    return sparse.csc_array(TOGETHER * float(diagonal.max()) * (shifts.T @ shifts))
 
 
 def solve(matrix: sparse.csc_array, stiff: sparse.csc_array, right: np.ndarray, poses: int) -> np.ndarray:
