@@ -62,9 +62,9 @@ STIFF, BEND = 1e3, 3e3
 VERTICES = 4096
 DAMPING = 1e-4
 """Relative to the diagonal, added to it."""
-TOGETHER = 1e3
-"""Weight of what all cameras do together where they are nearly right, in largest diagonals. Points all around tell where the thing
-stands between them, outlines hardly: all tilted by .08 degrees, and the thing rose by a pixel."""
+TOGETHER = 1.0
+"""Weight of what all cameras do together where they are nearly right, relative to what each of them sees. Points all around tell
+where the thing stands between them, outlines hardly: all tilted by .08 degrees, and the thing rose by a pixel."""
 FARTHEST = 0.02
 """Longest motion of a vertex in a step, in radii of the scene."""
 MOST_ROWS, MOST_PIXELS = 480, 4_000_000
@@ -309,10 +309,11 @@ def damping(diagonal: np.ndarray) -> np.ndarray:
 
 
 def together(diagonal: np.ndarray, cameras: int) -> sparse.csc_array:
-    """What is added to equations so that the increments of all poses add up to none."""
+    """What is added to equations so that the increments of all poses hardly differ from none in the mean."""
     sums = sparse.csr_array(sparse.kron(np.ones((1, cameras)), sparse.eye_array(6)))
     sums.resize((6, len(diagonal)))
-    return sparse.csc_array(TOGETHER * float(diagonal.max()) * (sums.T @ sums))
+    weight = TOGETHER / cameras * float(np.median(diagonal[: 6 * cameras]))
+    return sparse.csc_array(weight * (sums.T @ sums))
 
 
 def solve(matrix: sparse.csc_array, stiff: sparse.csc_array, right: np.ndarray, poses: int) -> np.ndarray:
