@@ -333,18 +333,14 @@ class RollingLens(Lens):
 
     @classmethod
     def of(cls, lens: Lens, motion: np.ndarray, intrinsics: np.ndarray, size: Size) -> Self:
-        """A lens with a motion (6,), the turn and the shift, from the first to the last row, t = -1/2 to 1/2. Rows are along the
-        long side of a sensor, also where it is held upright.
+        """A lens with a motion (6,), the turn and the shift, from the first to the last row, t = -1/2 to 1/2.
 
         lens: without a motion.  intrinsics: (3, 3) K in pixels.  size: (W, H).
         """
-        (width, height), k = size, intrinsics
-        row = (
-            (k[1, 2] / height - 0.5, 0.0, k[1, 1] / height)
-            if width >= height
-            else (k[0, 2] / width - 0.5, k[0, 0] / width, 0.0)
-        )
-        return cls(**lens.coefficients, **dict(zip(MOTION, map(float, (*motion, *row)), strict=True)))
+        axis = read_along(size)
+        begin, slope = intrinsics[axis, 2] / size[axis] - 0.5, intrinsics[axis, axis] / size[axis]
+        values = (*motion, begin, slope * (axis == 0), slope * (axis == 1))
+        return cls(**lens.coefficients, **dict(zip(MOTION, map(float, values), strict=True)))
 
     def _plane(self, x: Any, y: Any) -> tuple[Any, Any]:
         t = self.begin + self.across * x + self.down * y
@@ -352,6 +348,16 @@ class RollingLens(Lens):
         u = x + t * (self.turn_y - self.turn_z * y + self.shift_x)
         v = y + t * (self.turn_z * x - self.turn_x + self.shift_y)
         return super()._plane(u / depth, v / depth)
+
+
+def read_along(size: Size) -> int:
+    """The axis of pixels along which pictures of a size (W, H) are read one row after the other: rows are the long side of a
+    sensor, also where it is held upright.
+
+    >>> read_along((640, 480)), read_along((480, 640))
+    (1, 0)
+    """
+    return int(size[0] >= size[1])
 
 
 MOTION = tuple(field.name for field in fields(RollingLens))[-9:]

@@ -14,6 +14,8 @@ import numpy as np
 from scipy import sparse
 from scipy.spatial.transform import Rotation
 
+from ..cameras.lens import read_along
+
 TURN, SHIFT = 0.002, 0.001
 """Usual motions over the time of reading beside that of the whole film: radians, and shares of the distance. Weak pulls leave
 cameras free to move in ways that the same motion of all of them, and a flat world, explain as well."""
@@ -233,11 +235,11 @@ def _read(model: Any, images: list[Any]) -> tuple[State, Observed]:
     rows = []
     for i, image in enumerate(images):
         camera = model.cameras[image.camera_id]
-        # Rows of a sensor are its long side, also where it is held upright.
-        axis = int(camera.width < camera.height)
+        size = camera.width, camera.height
+        axis = read_along(size)
         for one in image.points2D:
             if one.has_point3D():
-                time = one.xy[1 - axis] / min(camera.width, camera.height) - 0.5
+                time = one.xy[axis] / size[axis] - 0.5
                 rows.append([i, numbers[one.point3D_id], cameras[image.camera_id], *one.xy, time])
     table = np.array(rows)
     poses = [image.cam_from_world() for image in images]
