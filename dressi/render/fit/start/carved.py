@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.ndimage import binary_dilation, binary_erosion, gaussian_filter, map_coordinates, zoom
+from scipy.ndimage import (
+    binary_closing,
+    binary_dilation,
+    binary_erosion,
+    gaussian_filter,
+    map_coordinates,
+    zoom,
+)
 
 from ....errors import InputError
 from ...forms.soft_target import marked, outline_distances
@@ -215,6 +222,8 @@ SCENE = np.array([[-1.0] * 3, [1.0] * 3])
 """The box around the unit sphere, in which the object lies in units of the scene."""
 SEEN = 1 / 3
 """Share of the views that have to show a point. What fewer show has hardly been carved."""
+CARVED, LACK, FARTHEST = 0.12, 0.25, 8.0
+"""Shares of the masks that may carve a limb, and that lack it at least; and how far from the rest it lies at most, in cells."""
 CHUNK = 1 << 15
 """Points that are evaluated at once, so that what is computed of them stays in the cache."""
 
@@ -326,6 +335,36 @@ class Cones:
         fine[near] = np.clip(self.hull(points, -3 * grid.step), -2 * reach, 2 * reach)
         return fine
 
+    def given_back(self, field: np.ndarray, grid: Grid) -> np.ndarray:
+        """(X, Y, Z) a field of the hull on a grid, with limbs that few masks carve and many others lack, as thick as the rest of
+        the masks allow. One made mask that lacks a rung, or a camera that is a pixel off, cuts it."""
+        inside = grid.origin + grid.step * np.argwhere(field > 0)
+        cells = np.argwhere((field <= 0) & (field > -FARTHEST * grid.step))
+        if not len(inside) or not len(cells):
+            return field
+        drawn = marked(self.matrices, inside.astype(np.float32), self.size[::-1])
+        points, lack = (grid.origin + grid.step * cells).astype(np.float32), np.zeros(len(cells), np.int32)
+        for view, told in enumerate(self.told):
+            # Cells that are wider than a pixel leave gaps between them.
+            _, _, depth = self._pixels(view, inside.astype(np.float32))
+            pixels = (
+                grid.step * np.linalg.norm(self.matrices[view, 1, :3]) / np.median(depth) * self.size[1] / 2
+            )
+            wide = 1 if pixels <= 1 else int(np.ceil(pixels)) + 1
+            covered = binary_closing(np.pad(drawn[view], PAD), np.ones((wide, wide)))
+            missing = (self.distances[view] > 0) & ~covered & (True if told is None else told > 0)
+            missing[:PAD] = missing[-PAD:] = missing[:, :PAD] = missing[:, -PAD:] = False
+            row, column, depth = self._pixels(view, points)
+            found = map_coordinates(missing.astype(np.uint8), [row, column], order=0, mode="constant")
+            lack += (depth > 1e-6) & (found > 0)
+        chosen = lack >= LACK * len(self)
+        if not chosen.any():
+            return field
+        thick = np.sort(self.fields(points[chosen]), axis=0)[int(CARVED * len(self))]
+        field, at = field.copy(), tuple(cells[chosen].T)
+        field[at] = np.maximum(field[at], thick)
+        return field
+
 
 # The visual hull of the masks as a mesh to start from.
 
@@ -379,7 +418,7 @@ class Hull:
         field = cones.on(grid)
         keep = needed(field > 0, grid, small)
         # Points that are dropped lie outside; the surface between them and those that are kept is half way.
-        field = np.where((field > 0) & ~keep, -0.5 * grid.step, field)
+        field = cones.given_back(np.where((field > 0) & ~keep, -0.5 * grid.step, field), grid)
         reach = 3 * grid.step
         return cls(np.clip(field, -reach, reach), grid, small, wrong, bool(keep.any()), cones)
 
