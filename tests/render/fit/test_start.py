@@ -157,6 +157,24 @@ def test_what_a_single_wrong_mask_shows_is_no_part_of_the_start(balls):
     assert found.agree and found.wrong == [1] and found.mesh(FACES).component_count() == 2
 
 
+def test_a_limb_that_a_single_mask_cuts_is_whole():
+    shape, cameras = rod(0.06), ring(np.zeros(3), 1.0, 12, (160, 160))
+    masks = masks_of(shape.positions, shape.faces, cameras.matrices, (160, 160)).astype(np.float32)
+    ends = shape.positions[[shape.positions[:, 2].argmin(), shape.positions[:, 2].argmax()]]
+    matrix = cameras.matrices[3]
+    x, y, _, w = matrix[:, :3] @ (0.75 * ends[0] + 0.25 * ends[1]) + matrix[:, 3]
+    column, row = (int(80 + 80 * part / w) for part in (x, y))
+    cut = masks.copy()
+    cut[3, row - 3 : row + 4, column - 8 : column + 9] = 0
+    assert 20 < (masks - cut).sum() < 0.1 * masks[3].sum()
+    found = hull_of(dataset(cameras, cut)).finer()
+    assert not found.wrong and found.mesh(FACES).component_count() == 1
+    drawn = found.small.silhouettes(found.points())
+    # It is no thicker than the other masks show it.
+    whole = hull_of(dataset(cameras, masks)).finer()
+    assert iou(drawn, whole.small.silhouettes(whole.points())) > 0.97
+
+
 def test_masks_that_all_contradict_each_other_leave_the_sphere():
     masks = np.zeros((6, 64, 64), np.float32)
     for i, (x, y) in enumerate([(8, 8), (46, 8), (8, 46), (46, 46), (27, 4), (27, 50)]):
