@@ -138,8 +138,9 @@ def adjusted(
     stop: Callable[[], bool] = lambda: False,
 ) -> tuple[Mesh, Cameras] | None:
     """The mesh and the cameras, both in units of the scene, that explain the pictures better; as they were
-    where colours do not agree better afterwards, where limbs are lost, and with fewer than ``LEAST_VIEWS`` views; None after
-    ``stop()``, which is polled at each step.
+    where colours do not agree better afterwards, where limbs are lost, and with fewer than ``LEAST_VIEWS`` views; the mesh
+    alone where it fits the masks better by the new cameras than what was made of it; None after ``stop()``, which is polled at
+    each step.
 
     masks: (N, H, W), covered from 1/2 on.  colors: (N, H, W, 3) linear, on black.  known: (N, H, W) bool, the
     valid pixels of the masks; None if all are.  details: whether the mesh has details that smoothing would
