@@ -335,8 +335,10 @@ class RollingLens(Lens):
     def of(cls, lens: Lens, motion: np.ndarray, intrinsics: np.ndarray, size: Size) -> Self:
         """A lens with a motion (6,), the turn and the shift, from the first to the last row, t = -1/2 to 1/2.
 
-        lens: without a motion.  intrinsics: (3, 3) K in pixels.  size: (W, H).
+        lens: a ``Lens``.  intrinsics: (3, 3) K in pixels.  size: (W, H). Raises InputError.
         """
+        if lens.bent:
+            raise InputError(f"the lens {lens.model} has no motion of its camera; take a Lens")
         axis = read_along(size)
         begin, slope = intrinsics[axis, 2] / size[axis] - 0.5, intrinsics[axis, axis] / size[axis]
         values = (*motion, begin, slope * (axis == 0), slope * (axis == 1))

@@ -228,9 +228,9 @@ class Region:
         assert self.ground is not None
         pictures = []
         for small, share in zip(smalls, shares, strict=True):
-            size = small.shape[::-1]
+            size = small.shape[1], small.shape[0]
             camera = small.view.camera.with_lens(small.view.lens).resized(size)
-            free = ~binary_dilation(share.reshape(small.shape) > 0.5)
+            free = ~np.asarray(binary_dilation(share.reshape(small.shape) > 0.5), dtype=bool)
             pictures.append(Picture(camera, to_linear_rgb(resize(_flat(small.view), size)), free))
         return differences(pictures, Plane.of(*self.ground, self.middle, self.radius))
 

@@ -330,17 +330,18 @@ def _lens(values: dict[str, Any]) -> Lens:
             f" {', '.join((*MODELS, *ALIASES, EquirectangularLens.model))}"
         )
     # Files of this kind may give k3 to a camera that they call OPENCV, as OpenCV does.
-    names = {*MODELS[model][1].split(), *(() if "FISHEYE" in model else ("k1", "k2", "p1", "p2", "k3"))}
-    given = {k: float(values[k]) for k in ("k1", "k2", "k3", "k4", "k5", "k6", "p1", "p2") if k in values}
-    motion = {k: float(values[k]) for k in MOTION if k in values}
+    plain = () if "FISHEYE" in model else ("k1", "k2", "p1", "p2", "k3", *MOTION)
+    names = {*MODELS[model][1].split(), *plain}
+    known = ("k1", "k2", "k3", "k4", "k5", "k6", "p1", "p2", *MOTION)
+    given = {k: float(values[k]) for k in known if k in values}
     other = [name for name, value in given.items() if value and name not in names]
     if other:
         raise InputError(
             f"{', '.join(other)} is no coefficient of the camera model {model}; name another camera_model, such"
             " as FULL_OPENCV, whose k4 to k6 are those of OpenCV's quotient"
         )
-    kind = RollingLens if motion else MODELS[model][2]
-    return kind(**{name: value for name, value in (given | motion).items() if value})
+    kind = RollingLens if any(name in MOTION for name in given) else MODELS[model][2]
+    return kind(**{name: value for name, value in given.items() if value})
 
 
 ALIASES = {"PERSPECTIVE": "OPENCV", "FISHEYE": "OPENCV_FISHEYE"}

@@ -134,10 +134,9 @@ def _motions(models: Models) -> dict[str, list[float]]:
     if not models.motions:
         return {}
     centers, rotations = _poses(models.found[0])
-    focus = looked_at(centers, rotations[:, 2])
-    depths = np.einsum("ni,ni->n", focus - centers, rotations[:, 2])
+    away = np.linalg.norm(looked_at(centers, rotations[:, 2]) - centers, axis=1)
     names = [image.name for image in models.found[0].images.values()]
-    scales = {name: np.repeat([1.0, 1 / depth], 3) for name, depth in zip(names, depths, strict=True)}
+    scales = {name: np.repeat([1.0, 1 / one], 3) for name, one in zip(names, away, strict=True)}
     return {name: (motion * scales[name]).tolist() for name, motion in models.motions.items()}
 
 

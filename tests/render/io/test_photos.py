@@ -533,6 +533,12 @@ def test_photographs_of_a_rolling_shutter_are_straightened(tmp_path, calibration
     written = encode_cameras([(view.file_in(folder), view.camera, view.lens) for view in views])
     (folder / "cameras.json").write_bytes(written)
     assert [view.lens for view in read_calibration(folder).views] == [view.lens for view in views]
+    with pytest.raises(InputError, match="OPENCV_FISHEYE has no motion"):
+        RollingLens.of(FisheyeLens(), motion, cameras[0].intrinsics, SIZE)
+    document = json.loads(written) | {"is_fisheye": True}
+    (folder / "cameras.json").write_text(json.dumps(document))
+    with pytest.raises(InputError, match=r"turn_x.*no coefficient of the camera model OPENCV_FISHEYE"):
+        read_calibration(folder)
     (folder / "cameras.json").unlink()
     for damaged in ('{"000.png": [1, 2]}', '{"000.png": [1, 2, 3, 4, 5, NaN]}', '{"000.png": "x"}'):
         file.write_text(damaged)

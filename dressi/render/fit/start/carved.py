@@ -342,16 +342,15 @@ class Cones:
         cells = np.argwhere((field <= 0) & (field > -FARTHEST * grid.step))
         if not len(inside) or not len(cells):
             return field
-        drawn = marked(self.matrices, inside.astype(np.float32), self.size[::-1])
+        width, height = self.size
+        drawn = marked(self.matrices, inside.astype(np.float32), (height, width))
         points, lack = (grid.origin + grid.step * cells).astype(np.float32), np.zeros(len(cells), np.int32)
         for view, told in enumerate(self.told):
             # Cells that are wider than a pixel leave gaps between them.
             _, _, depth = self._pixels(view, inside.astype(np.float32))
-            pixels = (
-                grid.step * np.linalg.norm(self.matrices[view, 1, :3]) / np.median(depth) * self.size[1] / 2
-            )
+            pixels = grid.step * np.linalg.norm(self.matrices[view, 1, :3]) / np.median(depth) * height / 2
             wide = 1 if pixels <= 1 else int(np.ceil(pixels)) + 1
-            covered = binary_closing(np.pad(drawn[view], PAD), np.ones((wide, wide)))
+            covered = np.asarray(binary_closing(np.pad(drawn[view], PAD), np.ones((wide, wide))), dtype=bool)
             missing = (self.distances[view] > 0) & ~covered & (True if told is None else told > 0)
             missing[:PAD] = missing[-PAD:] = missing[:, :PAD] = missing[:, -PAD:] = False
             row, column, depth = self._pixels(view, points)
