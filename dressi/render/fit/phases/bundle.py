@@ -75,9 +75,10 @@ SAME = 0.002
 WORSE = 1.5
 """How much larger errors of outlines may become, relative to before; less than a pixel is always allowed."""
 LOST, CUT = 0.05, 0.005
-"""IoU that a shape may lose where all cameras are nearly right, as the next round gives it back; and that the adjusted one may be
-worse than the one before by the cameras that were found. The next round does not give back limbs: a plant, thin as a pixel, lost
-.22 while the error of its outlines stayed below one, and the rungs of a chair were cut at .018."""
+"""IoU that a shape may lose where all cameras are nearly right, as the next round gives it back; and that it loses where it is
+no more than so much better, by the cameras that were found, than the one before, which then stays. The next round does not give
+back limbs: a plant, thin as a pixel, lost .22 while the error of its outlines stayed below one, and the rungs of a chair were cut
+at .018 and .012."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +160,7 @@ def adjusted(
             bundle.step(sigma)
         after, found = bundle.errors(), bundle.mesh if details else unfolded(bundle.mesh)
         moved, still = (bundle.overlaps(one).mean() for one in (found, mesh))
-    if near and moved < still - CUT:
+    if near and moved < min(overlap, still + 2 * CUT) - CUT:
         found, moved = mesh, still
     lost = overlap - moved
     if after[0] >= before[0] or after[1] > max(WORSE * before[1], 1.0) or (near and lost > LOST):
