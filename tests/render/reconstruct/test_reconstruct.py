@@ -156,7 +156,7 @@ def test_motions_are_kept_in_distances_of_what_is_looked_at(tmp_path, monkeypatc
     assert any("rolling shutter" in note for note in found.notes)
     turns, shifts = np.split(np.stack([motions[view.image.name] for view in views]), 2, axis=1)
     assert (turns == 0.02).all() and all(isinstance(view.lens, RollingLens) for view in views)
-    # The world that is kept has a unit of its own, so that shifts are alike for all but the distances, which are.
+    # Not in units of the model: all cameras are about as far away.
     assert shifts.std() < 0.05 * shifts.mean() and not np.allclose(shifts, 0.02)
 
 

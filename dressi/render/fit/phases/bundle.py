@@ -75,10 +75,10 @@ SAME = 0.002
 WORSE = 1.5
 """How much larger errors of outlines may become, relative to before; less than a pixel is always allowed."""
 LOST, CUT = 0.05, 0.005
-"""IoU that a shape may lose where all cameras are nearly right, as the next round gives it back; and that it loses where it is
-no more than so much better, by the cameras that were found, than the one before, which then stays. The next round does not give
-back limbs: a plant, thin as a pixel, lost .22 while the error of its outlines stayed below one, and the rungs of a chair were cut
-at .018 and .012."""
+"""Where all cameras are nearly right: the IoU that shape and cameras may lose, which the next round gives back. And the IoU by which
+an adjusted shape has to be better than the one before, by the new cameras, if it has lost as much; else the one before stays. The
+next round does not give back limbs: a plant, thin as a pixel, lost .22 while the error of its outlines stayed below one, and the
+rungs of a chair were cut at .018 and .012."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,18 +153,21 @@ def adjusted(
     pictures, small = Pictures.of(masks, colors, known, size), cameras.resized(size)
     with closing(Depths(mesh, small, make_engine)) as depths:
         bundle = Bundle(mesh, small, pictures, depths, near=near)
-        before, overlap = bundle.errors(), bundle.overlaps(mesh).mean()
+        before, overlap = bundle.errors(), bundle.overlaps(mesh).mean() if near else 0.0
         for sigma in smoothings(size[1], near):
             if stop():
                 return None
             bundle.step(sigma)
-        after, found = bundle.errors(), bundle.mesh if details else unfolded(bundle.mesh)
-        moved, still = (bundle.overlaps(one).mean() for one in (found, mesh))
-    if near and moved < min(overlap, still + 2 * CUT) - CUT:
-        found, moved = mesh, still
-    lost = overlap - moved
-    if after[0] >= before[0] or after[1] > max(WORSE * before[1], 1.0) or (near and lost > LOST):
-        return mesh, cameras
+        after = bundle.errors()
+        if after[0] >= before[0] or after[1] > max(WORSE * before[1], 1.0):
+            return mesh, cameras
+        found = bundle.mesh if details else unfolded(bundle.mesh)
+        if near:
+            moved, still = (bundle.overlaps(one).mean() for one in (found, mesh))
+            if moved < overlap - CUT and moved < still + CUT:
+                found, moved = mesh, still
+            if overlap - moved > LOST:
+                return mesh, cameras
     return found, with_views(cameras, np.stack([camera.view for camera in bundle.cameras]))
 
 
