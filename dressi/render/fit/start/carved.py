@@ -276,9 +276,7 @@ class Cones:
         """(P,) float32 field of one cone at points (P, 3), in their units; infinite behind the camera."""
         row, column, depth = self._pixels(view, points)
         pixels = map_coordinates(self.distances[view], [row, column], order=1, mode="nearest")
-        # A length l across the view at depth w is l * |row 1| / w * H / 2 pixels.
-        scale = 2 / (self.size[1] * np.linalg.norm(self.matrices[view, 1, :3]))
-        return np.where(depth > 1e-6, pixels * depth * np.float32(scale), np.inf)
+        return np.where(depth > 1e-6, pixels * depth * np.float32(1 / self._focal(view)), np.inf)
 
     def domain(self, points: np.ndarray) -> np.ndarray:
         """(P,) a field of where the object can be at all: in the box, and where at least SEEN of the views
@@ -293,6 +291,10 @@ class Cones:
             seen = map_coordinates(self.told[view], [row, column], order=0, mode="nearest")
             count += (depth > 1e-6) & (seen > 0)
         return np.where(count < SEEN * len(self), -np.abs(inside), inside)
+
+    def _focal(self, view: int) -> float:
+        """Pixels of a length across the view, times its depth: |row 1| H / 2."""
+        return float(np.linalg.norm(self.matrices[view, 1, :3])) * self.size[1] / 2
 
     def _pixels(self, view: int, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Row and column of float32 points (P, 3) in the padded image of a view, and their depth."""
@@ -348,7 +350,7 @@ class Cones:
         for view, told in enumerate(self.told):
             # Cells that are wider than a pixel leave gaps between them.
             _, _, depth = self._pixels(view, inside.astype(np.float32))
-            pixels = grid.step * np.linalg.norm(self.matrices[view, 1, :3]) / np.median(depth) * height / 2
+            pixels = grid.step * self._focal(view) / np.median(depth)
             wide = 1 if pixels <= 1 else int(np.ceil(pixels)) + 1
             covered = np.asarray(binary_closing(np.pad(drawn[view], PAD), np.ones((wide, wide))), dtype=bool)
             missing = (self.distances[view] > 0) & ~covered & (True if told is None else told > 0)
