@@ -17,7 +17,7 @@ from ..io.files import read_json, write_json
 from .motion import Models, Poll, Tell, guess_world, library, looked_at, reconstruct
 from .pictures import Picture, list_pictures
 
-VERSION = 6
+VERSION = 7
 """Version of the way reconstructions are made: older ones are made anew."""
 MOST = 0.8
 """If less photographs get a camera, it is tried otherwise."""

@@ -261,7 +261,8 @@ def reconstruct(
         models = max(trials, key=lambda models: _explained(models, masks))
         motions: dict[str, np.ndarray] = {}
         if models:
-            models[0], motions = rolled(_refined(colmap, run, models[0]))
+            refined = _refined(colmap, run, models[0])
+            models[0], motions = rolled(refined, middles=refined is not models[0])
         features, matches = _counts(colmap, pictures, work)
     for model in models:
         for camera in model.cameras.values():

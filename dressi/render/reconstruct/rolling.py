@@ -28,7 +28,7 @@ LARGE = 1e12
 MOST, TRIANGULATED = 200, 8
 """Pictures of a model that is adjusted, whose matrix is dense, and steps that place a point held out."""
 MODEL = "SIMPLE_RADIAL"
-"""COLMAP's name of the lens whose focal length and distortion are adjusted; principal points stay."""
+"""COLMAP's name of the lens that is adjusted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +62,8 @@ class State:
     lenses: np.ndarray
 
     def seen(self, seen: Observed) -> tuple[np.ndarray, ...]:
-        """(O, 2) pixels off, and their derivatives: (O, 2, 12) by increments of poses and motions, (O, 2, 3) by points, (O, 2, 2)
-        by f and k."""
+        """(O, 2) pixels off, and their derivatives: (O, 2, 12) by increments of poses and motions, (O, 2, 3) by points, (O, 2, 4)
+        by lenses."""
         tau, motion, R = seen.time[:, None], self.motion[seen.view], self.R[seen.view]
         still = np.einsum("oij,oj->oi", R, self.points[seen.point]) + self.t[seen.view]
         turn = Rotation.from_rotvec(tau * motion[:, :3]).as_matrix()
@@ -86,7 +86,9 @@ class State:
             np.cross(still[:, None], by_still), by_still,
             np.cross(turned[:, None], by_at) * tau[..., None], by_at * tau[..., None],
         ]  # fmt: skip
-        by_lens = np.stack([plane * (1 + k * square), f * plane * square], -1)
+        by_middle = np.broadcast_to(np.eye(2), (len(plane), 2, 2))
+        by_f, by_k = (plane * (1 + k * square))[..., None], (f * plane * square)[..., None]
+        by_lens = np.concatenate([by_f, by_middle, by_k], 2)
         return off, np.concatenate(rows, 2), by_still @ R, by_lens
 
     def usual(self, seen: Observed) -> np.ndarray:
@@ -121,24 +123,25 @@ class State:
         return np.linalg.norm(here.seen(seen)[0], axis=1)
 
 
-def adjusted(state: State, seen: Observed) -> State:
+def adjusted(state: State, seen: Observed, middles: bool = False) -> State:
     """The state with the least robust sum of squared pixels off, and of motions beside a share of the film's own, by Levenberg
-    and Marquardt's method. Points are eliminated."""
+    and Marquardt's method. Points are eliminated. middles: whether principal points move, too."""
     views, lenses = len(state.R), len(state.lenses)
     away = float(np.median(np.linalg.norm(state.t, axis=1)))
     scale = np.repeat([TURN, SHIFT * away], 3)
     usual = state.usual(seen) / scale
     used, point = np.unique(seen.point, return_inverse=True)
-    observed, size = np.arange(2 * len(point)), 12 * views + 2 * lenses
+    observed, size = np.arange(2 * len(point)), 12 * views + 4 * lenses
     own = 12 * seen.view[:, None] + np.arange(12)
-    columns = np.concatenate([own, 12 * views + 2 * seen.lens[:, None] + np.arange(2)], 1).repeat(2, 0)
+    columns = np.concatenate([own, 12 * views + 4 * seen.lens[:, None] + np.arange(4)], 1).repeat(2, 0)
     blocks = (3 * point[:, None] + np.arange(3)).repeat(2, 0)
     moving = (12 * np.arange(views)[:, None] + np.arange(6, 12)).ravel()
     # The first camera, and how far the farthest is from it along one axis, say where the world is and how large.
     centers = -np.einsum("nji,nj->ni", state.R, state.t)
     far = int(np.linalg.norm(centers - centers[0], axis=1).argmax())
     along = int(np.abs(state.R[far] @ (centers[far] - centers[0])).argmax())
-    held = np.array([*range(6), 12 * far + 3 + along])
+    still = () if middles else (12 * views + 4 * np.arange(lenses)[:, None] + (1, 2)).ravel()
+    held = np.array([*range(6), 12 * far + 3 + along, *still])
 
     def beside(motion: np.ndarray) -> np.ndarray:
         """What is left of motions, in usual ones, beside the share of the film's that explains them best."""
@@ -155,7 +158,7 @@ def adjusted(state: State, seen: Observed) -> State:
         root = (1 + (off**2).sum(1)) ** -0.25
         rows = np.concatenate([by_pose, by_lens], 2) * root[:, None, None]
         first = sparse.csr_array(
-            (rows.ravel(), (observed.repeat(14), columns.ravel())), (len(observed), size)
+            (rows.ravel(), (observed.repeat(16), columns.ravel())), (len(observed), size)
         )
         rows = by_point * root[:, None, None]
         second = sparse.csr_array(
@@ -200,28 +203,28 @@ def stepped(state: State, step: np.ndarray, used: np.ndarray, moved: np.ndarray)
     turn = Rotation.from_rotvec(own[:, :3]).as_matrix()
     points, lenses = state.points.copy(), state.lenses.copy()
     points[used] += moved
-    lenses[:, [0, 3]] += step[12 * len(state.R) :].reshape(-1, 2)
+    lenses += step[12 * len(state.R) :].reshape(-1, 4)
     t = np.einsum("nij,nj->ni", turn, state.t) + own[:, 3:6]
     return State(turn @ state.R, t, state.motion + own[:, 6:], points, lenses)
 
 
-def moving(state: State, seen: Observed) -> State | None:
+def moving(state: State, seen: Observed, middles: bool = False) -> State | None:
     """The state adjusted, None where motions do not bring points that were held out of the adjustment nearer to where they are
     seen: cameras that stand still are not to move with the noise."""
     held = np.arange(len(state.points)) % HELD == 0
-    tried = adjusted(state, seen.of(~held))
+    tried = adjusted(state, seen.of(~held), middles)
     before, after = (float(np.median(one.placed(seen.of(held)))) for one in (state, tried))
-    return adjusted(tried, seen) if after < WORTH * before else None
+    return adjusted(tried, seen, middles) if after < WORTH * before else None
 
 
-def rolled(model: Any) -> tuple[Any, dict[str, np.ndarray]]:
+def rolled(model: Any, middles: bool) -> tuple[Any, dict[str, np.ndarray]]:
     """A model of COLMAP, the names of whose pictures begin with their numbers, with poses of the middle rows, and motions (6,) of
     its pictures by their names; as it is and without motions where ``moving`` finds none, and where cameras are other than
-    ``MODEL``."""
+    ``MODEL``. middles: whether principal points were found: without motions they are off by as much as rows are bent."""
     if len(model.images) > MOST or any(camera.model.name != MODEL for camera in model.cameras.values()):
         return model, {}
     images = sorted(model.images.values(), key=lambda image: image.name)
-    state = moving(*_read(model, images))
+    state = moving(*_read(model, images), middles)
     if state is None:
         return model, {}
     model = copy.deepcopy(model)

@@ -322,6 +322,11 @@ def test_cameras_of_a_rolling_shutter_are_those_of_the_middle_row():
     assert off(found).degrees.mean() < 0.75 * off(still).degrees.mean()
     assert off(found).distances.mean() < 0.5 * off(still).distances.mean()
     assert np.median(found.placed(seen)) < 0.7 * np.median(still.placed(seen))
+    # A principal point that was found without motions is bent like the rows.
+    bent = adjusted(still, replace(seen, time=0 * seen.time), middles=True)
+    with_middles, without = moving(bent, seen, middles=True), moving(bent, seen)
+    assert with_middles is not None and without is not None
+    assert off(with_middles).distances.mean() < 0.9 * off(without).distances.mean()
 
 
 @pytest.mark.parametrize("upright", [False, True])
@@ -356,9 +361,9 @@ def test_derivatives_of_what_moving_cameras_see():
     rng = np.random.default_rng(1)
     state = replace(still, motion=rng.normal(0, 0.01, still.motion.shape))
     _, by_pose, by_point, by_lens = state.seen(seen)
-    step, moved = 1e-6 * rng.normal(size=12 * len(state.R) + 2), 1e-6 * rng.normal(size=state.points.shape)
+    step, moved = 1e-6 * rng.normal(size=12 * len(state.R) + 4), 1e-6 * rng.normal(size=state.points.shape)
     used = np.arange(len(moved))
     sides = [stepped(state, sign * step, used, sign * moved).seen(seen)[0] for sign in (1, -1)]
-    own = step[:-2].reshape(-1, 12)[seen.view]
-    slope = (by_pose @ own[..., None] + by_point @ moved[seen.point][..., None])[..., 0] + by_lens @ step[-2:]
+    own = step[:-4].reshape(-1, 12)[seen.view]
+    slope = (by_pose @ own[..., None] + by_point @ moved[seen.point][..., None])[..., 0] + by_lens @ step[-4:]
     assert (sides[0] - sides[1]) / 2 == pytest.approx(slope, rel=1e-3, abs=1e-6)
