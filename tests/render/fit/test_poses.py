@@ -55,6 +55,7 @@ from dressi.render.fit.phases.bundle import (
     projected,
     shades,
     solve,
+    together,
 )
 from dressi.render.fit.phases.shape import ShapeRound
 from dressi.render.fit.poses import placed
@@ -75,6 +76,21 @@ def perturbed(cameras: Cameras, degrees: float, share: float, center: np.ndarray
         away = share * np.linalg.norm(camera.center - center)
         found.append(turned(camera, np.radians(degrees) * axis, away * shift, center))
     return Cameras(found)
+
+
+def increments(cameras: Cameras, others: Cameras) -> np.ndarray:
+    """(N, 6): turns about the origin, then shifts, in axes of the cameras, which make them the others."""
+    moved = [b.view @ np.linalg.inv(a.view) for a, b in zip(cameras, others, strict=True)]
+    shifts = [b.translation - a.translation for a, b in zip(cameras, others, strict=True)]
+    return np.concatenate([[matrix_to_axis_angle(view[:3, :3]) for view in moved], shifts], axis=1)
+
+
+def apart(cameras: Cameras, others: Cameras, middle: np.ndarray) -> Cameras:
+    """The others without what they do together."""
+    moves, rows = increments(cameras, others).ravel(), together(cameras, middle)
+    moves -= np.linalg.pinv(rows) @ (rows @ moves)
+    pairs = zip(cameras, moves.reshape(-1, 6), strict=True)
+    return Cameras([turned(camera, move[:3], move[3:], ORIGIN) for camera, move in pairs])
 
 
 def similarity() -> Similarity:
@@ -409,17 +425,14 @@ def test_poses_that_are_nearly_right_take_few_steps(make_engine, monkeypatch: py
     scene = mesh_dataset(target, 8, (160, 160), make_engine)
     train, shape = scene.train, scene.to_unit(Mesh(target.positions, target.faces))
     truth = unit_cameras(train.cameras, scene.center, scene.radius)
-    wrong = perturbed(truth, 1.2, 0.005, ORIGIN)
+    wrong = apart(truth, perturbed(truth, 1.2, 0.005, ORIGIN), shape.positions.mean(0))
     found = adjusted(shape, wrong, train.masks, train.colors, None, make_engine, near=True)
     assert found is not None
     before, after = (pose_errors(cameras, truth).degrees.mean() for cameras in (wrong, found[1]))
-    assert before > 0.8 and after < 0.5 * before
-    # Together they nearly stay: outlines hardly tell that.
-    moved = [b.view @ np.linalg.inv(a.view) for a, b in zip(wrong, found[1], strict=True)]
-    turned = [matrix_to_axis_angle(view[:3, :3]) for view in moved]
-    shifted = [b.translation - a.translation for a, b in zip(wrong, found[1], strict=True)]
-    for parts in (turned, shifted):
-        assert np.abs(np.mean(parts, axis=0)).max() < 0.1 * np.abs(parts).max()
+    assert before > 0.8 and after < 0.4 * before
+    # Together they stay: the thing's own pictures hardly tell where it stands between them.
+    rows, moves = together(wrong, shape.positions.mean(0)), increments(wrong, found[1]).ravel()
+    assert np.abs(rows @ moves).max() < 0.03 * np.abs(moves).max()
     # The shape stays where that of the adjustment has lost overlap and has hardly more, by these cameras, than it.
     for least, stays in ((0.9, True), (0.8, False)):
         with monkeypatch.context() as patch:
@@ -431,6 +444,26 @@ def test_poses_that_are_nearly_right_take_few_steps(make_engine, monkeypatch: py
     # They stay where the silhouettes of the shape do not overlap the masks more than before by so much.
     monkeypatch.setattr("dressi.render.fit.phases.bundle.LOST", -0.2)
     assert adjusted(shape, wrong, train.masks, train.colors, None, make_engine, near=True) == (shape, wrong)
+
+
+def test_what_cameras_do_together_is_told_by_increments():
+    cameras, middle = ring(CENTER, 1.0, 7, SIZE), CENTER + (0.1, -0.2, 0.15)
+    moves = 1e-5 * np.random.default_rng(5).normal(size=(7, 6))
+    pairs = list(zip(cameras, moves, strict=True))
+    others = Cameras([turned(camera, move[:3], move[3:], ORIGIN) for camera, move in pairs])
+    turns = [matrix_to_axis_angle(a.rotation.T @ b.rotation) for a, b in zip(cameras, others, strict=True)]
+    spreads = [np.linalg.norm(c.centers - c.centers.mean(0)) for c in (cameras, others)]
+    points = middle + 1e-5 * np.concatenate([np.zeros((1, 3)), np.eye(3)])
+    places = np.stack([camera.project(points)[0] for camera in cameras])
+    by_motion = ((places[:, 1:] - places[:, :1]) / 1e-5).transpose(0, 2, 1).reshape(-1, 3)
+    seen = np.stack([camera.project(middle)[0] for camera in others]) - places[:, 0]
+    expected = [
+        *np.mean(turns, axis=0),
+        *(others.centers - cameras.centers).mean(0),
+        np.log(spreads[1] / spreads[0]),
+        *np.linalg.lstsq(by_motion, seen.ravel())[0],
+    ]
+    assert_allclose(together(cameras, middle) @ moves.ravel(), expected, rtol=1e-3, atol=1e-9)
 
 
 def test_a_start_that_fits_is_adjusted_where_that_is_asked_for():

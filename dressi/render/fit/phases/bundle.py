@@ -62,9 +62,9 @@ STIFF, BEND = 1e3, 3e3
 VERTICES = 4096
 DAMPING = 1e-4
 """Relative to the diagonal, added to it."""
-TOGETHER = 1.0
-"""Weight of what all cameras do together where they are nearly right, relative to what each of them sees. Points all around tell
-where the thing stands between them, outlines hardly: all tilted by .08 degrees, and the thing rose by a pixel."""
+PLACED = 100.0
+"""Weight of what cameras do ``together`` where they are nearly right, relative to what each of them sees. Points all around tell
+where the thing stands between them; its own pictures hardly do: it shifted by half a pixel, and all cameras turned after it."""
 FARTHEST = 0.02
 """Longest motion of a vertex in a step, in radii of the scene."""
 MOST_ROWS, MOST_PIXELS = 480, 4_000_000
@@ -226,8 +226,8 @@ def carried(given: Cameras, found: Cameras, others: Cameras, center: np.ndarray)
 
 class Bundle:
     """A mesh and cameras in units of the scene, as they are after the steps so far. still: how many cameras, the
-    first ones, stay as they are, and the mesh with them; None if all move.  near: whether the mean of their poses in
-    axes of the cameras hardly changes."""
+    first ones, stay as they are, and the mesh with them; None if all move.  near: whether what
+    they do ``together`` hardly changes."""
 
     def __init__(
         self,
@@ -295,7 +295,11 @@ class Bundle:
         stiff = share * (STIFF * (self._laplacian.T @ self._laplacian) + BEND * (along.T @ along))
         right[poses:] += share * BEND * (along.T @ bent)
         if self._near:
-            matrix = sparse.csc_array(matrix) + together(matrix.diagonal(), len(self.cameras))
+            rows = together(self.cameras, self.mesh.positions.mean(0))
+            weight = PLACED * len(self.cameras) * float(np.median(matrix.diagonal()[:poses]))
+            stays = sparse.csc_array(weight * (rows.T @ rows))
+            stays.resize(matrix.shape)
+            matrix = sparse.csc_array(matrix) + stays
         moves = -solve(sparse.csc_array(matrix), sparse.csc_array(stiff), right, poses)
         heights = np.clip(moves[poses:, None], -FARTHEST, FARTHEST)
         self.mesh = self.mesh.moved(self.mesh.positions + heights * normals)
@@ -317,12 +321,22 @@ def damping(diagonal: np.ndarray) -> np.ndarray:
     return DAMPING * diagonal + 1e-6 * max(float(diagonal.max(initial=0.0)), 1e-12)
 
 
-def together(diagonal: np.ndarray, cameras: int) -> sparse.csc_array:
-    """What is added to equations so that the increments of all poses hardly differ from none in the mean."""
-    sums = sparse.csr_array(sparse.kron(np.ones((1, cameras)), sparse.eye_array(6)))
-    sums.resize((6, len(diagonal)))
-    weight = TOGETHER / cameras * float(np.median(diagonal[: 6 * cameras]))
-    return sparse.csc_array(weight * (sums.T @ sums))
+def together(cameras: Cameras, middle: np.ndarray) -> np.ndarray:
+    """(10, 6 N): what cameras do together, by increments of their poses: the means of their turns (3) and motions (3) in the world,
+    their spread (1), relative, and how far the place between them moves where they see a point ``middle`` (3,) of the scene (3)."""
+    turns, shifts = (np.stack([getattr(c, name) for c in cameras]) for name in ("rotation", "translation"))
+    there, one = turns @ middle, np.broadcast_to(np.eye(3), turns.shape)
+    back = turns.transpose(0, 2, 1)
+    moves = -back @ np.concatenate([np.cross(one, shifts[:, None]), one], 2)
+    spread = cameras.centers - cameras.centers.mean(0)
+    grows = np.einsum("ni,nij->nj", spread, moves)[:, None] / (spread**2).sum(1).mean()
+    # A picture's place: the first two components over the third.
+    x, y, z = (there + shifts).T
+    plane = np.stack([np.stack([z, 0 * z, -x], 1), np.stack([0 * z, z, -y], 1)], 1) / (z * z)[:, None, None]
+    seen = plane @ np.concatenate([-np.cross(one, there[:, None]), one], 2)
+    pull = len(turns) * np.linalg.pinv(np.concatenate(plane @ turns)).reshape(3, -1, 2).transpose(1, 0, 2)
+    rows = np.concatenate([np.concatenate([back, 0 * back], 2), moves, grows, pull @ seen], 1) / len(turns)
+    return np.concatenate(rows, axis=1)
 
 
 def solve(matrix: sparse.csc_array, stiff: sparse.csc_array, right: np.ndarray, poses: int) -> np.ndarray:
