@@ -226,8 +226,8 @@ def carried(given: Cameras, found: Cameras, others: Cameras, center: np.ndarray)
 
 class Bundle:
     """A mesh and cameras in units of the scene, as they are after the steps so far. still: how many cameras, the
-    first ones, stay as they are, and the mesh with them; None if all move.  near: whether what
-    they do ``together`` hardly changes."""
+    first ones, stay as they are, and the mesh with them; None if all move.  near: whether they do next to nothing
+    ``together``."""
 
     def __init__(
         self,
