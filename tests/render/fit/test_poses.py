@@ -464,6 +464,7 @@ def test_what_cameras_do_together_is_told_by_increments():
         *np.linalg.lstsq(by_motion, seen.ravel())[0],
     ]
     assert_allclose(together(cameras, middle) @ moves.ravel(), expected, rtol=1e-3, atol=1e-9)
+    assert np.isfinite(together(cameras[[0, 0, 0]], middle)).all()  # from one place
 
 
 def test_a_start_that_fits_is_adjusted_where_that_is_asked_for():

@@ -329,7 +329,7 @@ def together(cameras: Cameras, middle: np.ndarray) -> np.ndarray:
     back = turns.transpose(0, 2, 1)
     moves = -back @ np.concatenate([np.cross(one, shifts[:, None]), one], 2)
     spread = cameras.centers - cameras.centers.mean(0)
-    grows = np.einsum("ni,nij->nj", spread, moves)[:, None] / (spread**2).sum(1).mean()
+    grows = np.einsum("ni,nij->nj", spread, moves)[:, None] / max((spread**2).sum(1).mean(), 1e-12)
     # A picture's place: the first two components over the third.
     x, y, z = (there + shifts).T
     plane = np.stack([np.stack([z, 0 * z, -x], 1), np.stack([0 * z, z, -y], 1)], 1) / (z * z)[:, None, None]
