@@ -30,7 +30,8 @@ from dressi.render.cameras.views import ring
 from dressi.render.core.lists import list_leaf
 from dressi.render.formats import load_mesh
 from dressi.render.forms.edges.edge_list import edge_list
-from dressi.render.forms.hard_soft_ras import around_edges, hard_soft_ras
+from dressi.render.forms.hard_soft_ras import hard_soft_ras
+from dressi.render.forms.outer import around_edges
 from dressi.render.forms.soft_target import falloff, outside_distance
 from dressi.render.io import write_json
 from dressi.render.mesh import Mesh

@@ -30,8 +30,8 @@ LEFT_OUT = {
         (
             "box_blur", "gaussian_blur", "guided_filter", "histogram", "bilateral_filter", "slice_grid", "splat_grid",
             "bayer_filter", "bayer_mosaic", "demosaic", "depth_to_space", "space_to_depth", "collapse_pyramid",
-            "gaussian_pyramid", "laplacian_pyramid", "local_laplacian", "recurrence", "recursive_blur",
-            "transform_points", "warp", "warp_homography",
+            "gaussian_pyramid", "laplacian_pyramid", "local_laplacian", "median", "recurrence", "recursive_blur", "sort",
+            "sort_index", "transform_points", "warp", "warp_homography",
         ),
         "are composed of operators that are drawn",
     ),

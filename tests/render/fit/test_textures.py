@@ -121,15 +121,15 @@ def test_pictures_are_compared_as_they_were_filtered(make_engine):
     """At the truth, shape and texture, the picture of the round is that of many samples a pixel, not that of
     one."""
 
-    ball = with_charts(octasphere(3, 0.8), 64)
-    x = np.linspace(0, 6 * np.pi, 64)
-    stripes = 0.5 + 0.4 * np.sin(x)[:, None, None] * np.array([1.0, 0.5, -1.0]) * np.ones((64, 64, 1))
+    ball = with_charts(octasphere(3, 0.8), 128)
+    x = np.linspace(0, 6 * np.pi, 128)
+    stripes = 0.5 + 0.4 * np.sin(x)[:, None, None] * np.array([1.0, 0.5, -1.0]) * np.ones((128, 128, 1))
     ball.texture = stripes
     cameras = ring(np.zeros(3), 1.0, 2, SIZE)
     many, one = (Observations(cameras, *draw(ball, cameras, make_engine, n), samples=n) for n in (16, 1))
     work = TextureRound(
         ball, cameras.matrices, many.masks, many.colors,
-        steps=40, texture_size=64, gradient="exact", seed=0, shape=True,
+        steps=40, texture_size=128, gradient="exact", seed=0, shape=True,
     )  # fmt: skip
     codes = linear_to_srgb(stripes)[None]
     engine = make_engine()
