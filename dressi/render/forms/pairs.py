@@ -86,6 +86,9 @@ columns) beside the pair are asked whether theirs does: at the outline of a mesh
 the edge by more than a tenth of a pixel, those in the next rows alone two of three."""
 PAST = 1e-3
 """Pixels past an end where a third surface has to be."""
+SNAPPED = 1 / 16
+"""Pixels: drivers move vertices by up to half as much before they tell which centres a face covers (at least four bits of a
+pixel). So a surface that a pixel does not show may end as far behind its centre, where the face is not beside that end."""
 FINE = 16
 """Meshes with more faces than one in so many pixels are fine: pixels often show faces that are no neighbours."""
 UPRIGHT = 0.5
@@ -548,6 +551,7 @@ for (int axis = 0; axis < 2; ++axis) {{
     if ((n == 2 || n == 3) && side[1 - s] < 0) continue;
     if (n == 6 && near < 0) break;
     float from = float(s), to = n < 2 || n > 5 ? 1.0 - from : n < 4 ? place[1 - s] : root, when = 1.0;
+    if (n < 2) to += {SNAPPED!r} * (1.0 - 2.0 * from);
     int now = seen[s], before = -1, leaves = -1;
     vec2 here = p + way * from, goal = p + way * to;
     if (n > 5) {{
@@ -595,6 +599,9 @@ for (int axis = 0; axis < 2; ++axis) {{
     }}
     final = farthest.x; leaves = farthest.y; when = far;
     float reached = mix(from, to, when);
+    if (n < 2 && reached != clamp(reached, 0.0, 1.0) && leaves >= 0 && seen[1 - s] >= 0
+        && $3(face_texel(final, $size3), tile)[leaves] == seen[1 - s]) leaves = -1;
+    if (leaves < 0) reached = clamp(reached, 0.0, 1.0);
     if (n > 5) {{
       if ((n & 1) == 0) third = facing != 0.0 && leaves < 0 ? final : -1;
       else if (facing != 0.0 && leaves >= 0) {{
@@ -658,8 +665,13 @@ def _edges_between(
         own = np.where(there, seen[s], -1)
         ends = walk(own, p + s * way, p + goal[:, None] * way, tile, faces, neighbours, vertex)
         if beyond:
-            ends = _beyond(*ends, seen[1 - s], p + s * way, way * (1 - 2 * s), tile, tables)
-        return np.where(ends[0] < 0, own, ends[0]), ends[1], s + (goal - s) * ends[2]
+            ends = _beyond(*ends, seen[1 - s], p + s * way, (1 + SNAPPED) * way * (1 - 2 * s), tile, tables)
+        final, leaves, reached = np.where(ends[0] < 0, own, ends[0]), ends[1], s + (goal - s) * ends[2]
+        if beyond:
+            into = read_list(neighbours, tile, np.maximum(final, 0))[np.arange(count), np.maximum(leaves, 0)]
+            met = (reached != np.clip(reached, 0, 1)) & (into == seen[1 - s]) & (into >= 0)
+            leaves = np.where(met, -1, leaves)
+        return final, leaves, np.where(leaves < 0, np.clip(reached, 0, 1), reached)
 
     def depth(of: np.ndarray, place: np.ndarray) -> np.ndarray:
         corner = read_list(faces, tile, np.maximum(of, 0))
@@ -667,7 +679,9 @@ def _edges_between(
         return np.where(of < 0, FAR, _depth(v, p + place[:, None] * way))
 
     every, ends = np.ones(count, bool), np.zeros(count)
-    last, side, place = zip(*(walked(s, ends + 1 - s, every, True) for s in range(2)), strict=True)
+    last, side, place = zip(
+        *(walked(s, ends + 1 - s + SNAPPED * (1 - 2 * s), every, True) for s in range(2)), strict=True
+    )
     end = [depth(last[s], place[s]) for s in range(2)]
     start = [depth(seen[s], ends + s) for s in range(2)]
     same = ((side[0] < 0) & (last[0] == seen[1])) | ((side[1] < 0) & (last[1] == seen[0]))

@@ -197,6 +197,25 @@ def test_minima_lie_at_photographs_and_curvature_is_the_change_of_the_gradient(r
             assert change > 1 and abs(np.trapezoid(curves, places) - change) < 0.05 * change
 
 
+@pytest.mark.every_driver
+def test_outlines_that_pass_centres_of_pixels_are_seen(run: Run):
+    """Drivers with four bits of a pixel cover such centres or not. Sheets of 7x10 pixels, moved by up to 1/33 of a pixel."""
+    size, away = 16, np.linspace(-0.03, 0.03, 7)
+    corners = np.array([(4.5, 3.2), (11.5, 3.2), (11.5, 13.2), (4.5, 13.2)]) / size * 2 - 1
+    points = np.concatenate([corners, np.full((4, 1), 0.5), np.ones((4, 1))], axis=1)
+    shift = Variable(FLOAT, (1, 1), len(away), data=away.reshape(-1, 1, 1))
+    position = Variable(VEC4, (4, 1), data=points[None, None]) + F.vec4(shift * (2 / size), 0.0, 0.0, 0.0)
+    faces = list_leaf("faces", IVEC3, np.array([(0, 1, 2), (0, 2, 3)]))
+    mask = draw_form(EDGES, position, faces, (size, size), 2).silhouette
+    sides = Variable.of(np.where(np.arange(size) < 8, -1.0, 1.0)[None] * np.ones((size, 1)), FLOAT)
+    found, slope = run([mask, *gradient(F.sum(mask * sides), [shift])])
+    whole = found[:, 4:13]
+    assert np.abs(whole[:, :, 4] - 0.5 + away[:, None]).max() < 0.04
+    assert np.abs(whole[:, :, 11] - 0.5 - away[:, None]).max() < 0.04
+    # Both sides of ten rows.
+    assert np.abs(np.ravel(slope) - 20).max() < 0.4
+
+
 def test_crossings_can_be_left_out():
     """Then the edges that are left are the ends of surfaces."""
     (points, faces), _ = SCENES["crossing plates"]
