@@ -49,9 +49,11 @@ LENSES = [
     FisheyeLens(-0.02, 0.005, k3=0.001, k4=0.0002),
     RollingLens(
         k1=-0.1, turn_x=0.05, turn_y=0.1, turn_z=-0.08, shift_x=0.06, shift_y=-0.05, shift_z=0.04,
-        begin=0.3, across=0.2, down=1.0,
+        begin=0.1, across=0.2, down=1.0,
     ),
 ]  # fmt: skip
+# Outlines pass centres of pixels within what SwiftShader moves vertices by.
+LENSES.append(replace(LENSES[2], begin=0.3))
 SPHERE = primitives.icosphere(4)
 CAMERA = Camera.perspective(60, (64, 48), (0.6, 0.3, 2.6), (0.3, 0.2, 0))
 MATRIX = Variable.of(CAMERA.world_to_clip, MAT4)
