@@ -152,9 +152,10 @@ def common_masks(calibration: Calibration, points: SparsePoints | None = None) -
         hints = [_hint(small, agreed, possible) for small in smalls]
         if number == 0 and region.ground is not None:
             ground = region.differences(smalls, shares)
-            # Where the ground is known, colours alone do not decide what may be object.
-            pairs = zip(ground, hints, strict=True)
-            hints = [np.where(below.known, np.maximum(hint, 0), hint) for below, hint in pairs]
+        # Where the ground is known, what was held so far does not decide what may be object: a horn of the ground's colour,
+        # lost once, comes back before other ground.
+        pairs = zip(ground, hints, strict=True)
+        hints = [np.where(below.known, np.maximum(hint, 0), hint) for below, hint in pairs]
         if number + 1 in CUT_AFTER:
             cells = cells.cut(possible)
             smalls = [_with_cells(small, cells, region.middle) for small in smalls]
