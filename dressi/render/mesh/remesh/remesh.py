@@ -106,6 +106,9 @@ COARSEST = 3.0
 """Largest target length, relative to the one that is the same everywhere."""
 FINEST = 0.4
 """Least target length, likewise."""
+LEAST = 20
+"""Faces that each part has, as long as all together need no more than half of them: with fewer the end of a limb that was cut
+off is flat."""
 GROWTH = 0.3
 """Largest difference of the target lengths at the ends of an edge, relative to its length."""
 SMOOTHINGS, TRIES = 2, 3
@@ -148,8 +151,12 @@ def target_lengths(
         floor = 1.0 / max(float(np.linalg.norm(np.ptp(shape.positions, axis=0))), 1e-30)
         density = density * np.maximum(bend, floor) ** bending
     density, goal = density / density.mean(), float(faces)
+    parts, longest = shape.parts(), np.full(len(around), np.inf)
+    areas = np.bincount(parts, area)
+    least = min(LEAST, 0.5 * faces / len(areas))
+    longest[shape.faces] = same * np.sqrt(areas / area.sum() * faces / least)[parts, None]
     for _ in range(TRIES):
-        wanted = graded(_for_count(density, around, same, goal), edges, lengths)
+        wanted = graded(np.minimum(_for_count(density, around, same, goal), longest), edges, lengths)
         # Grading shortens edges: ask for fewer faces.
         goal *= min(faces / _count(around, wanted), 1.0)
     return wanted
