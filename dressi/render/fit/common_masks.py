@@ -471,6 +471,9 @@ SEEN_SHARE = 3.0
 """Smallest CIELAB distance that counts: just above what is noticeable, and above JPEG artefacts."""
 NOISE = 4.0
 """The noise threshold lies this many standard deviations of the background above its median."""
+RIM = 0.25
+"""Weight of the pixels second to an outline in the colours of its sides, where those farther away have 1: a limb darkens towards
+its outline, which would come to lie too far inside, but the mask may be a pixel too wide."""
 PART, HOLE = 0.05, 0.01
 """Parts smaller than this share of the largest are dropped, holes smaller than this share of a mask
 filled."""
@@ -523,7 +526,7 @@ def sharpened(
     """The mask with its outline moved to where a pixel, a linear mix of both sides, is half object. Only
     pixels beside the outline change, and so many pixels deep inside. background: codes where it is known, NaN elsewhere."""
     linear = to_linear_rgb(codes).astype(np.float32)
-    inner, outer = (_eroded(part, 2) for part in (mask, ~mask))
+    inner, outer = (RIM * _eroded(part, 1) + (1 - RIM) * _eroded(part, 2) for part in (mask, ~mask))
     front, here = _means(linear, inner)
     back, there = _means(linear, outer)
     known = np.zeros(mask.shape, bool) if background is None else np.isfinite(background).all(-1)
@@ -543,8 +546,7 @@ def _eroded(mask: np.ndarray, pixels: int) -> np.ndarray:
 
 
 def _means(image: np.ndarray, where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The Gaussian mean of the pixels of a mask (H, W) around each pixel, and their total weight, at most
-    1."""
+    """The Gaussian mean of the pixels around each pixel by their weights (H, W) in [0, 1], and the total weight, at most 1."""
     weight = gaussian_filter(where.astype(np.float32), 1.0)
     total = gaussian_filter(image * where[..., None], (1.0, 1.0, 0))
     return total / np.maximum(weight, 1e-6)[..., None], weight
