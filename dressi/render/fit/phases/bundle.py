@@ -28,7 +28,7 @@ from ...surface.projection import to_clip
 from ...surface.screen import DrawnMesh, barycentric, corners, interpolate
 from ..data.learned import resized, signed_distances
 from ..graphs.term import with_views
-from .remeshed import unfolded
+from .remeshed import unfolded, unfolded_from
 
 # Shape and poses together, by Gauss-Newton, near the end of the shape phase where poses are learned.
 #
@@ -145,7 +145,7 @@ def adjusted(
 
     masks: (N, H, W), covered from 1/2 on.  colors: (N, H, W, 3) linear, on black.  known: (N, H, W) bool, the
     valid pixels of the masks; None if all are.  details: whether the mesh has details that smoothing would
-    take away; otherwise the result is ``unfolded``.  near: whether the cameras are nearly right.
+    take away; otherwise the result is ``unfolded``. What is folded then goes back.  near: whether the cameras are nearly right.
     """
     if len(cameras) < LEAST_VIEWS:
         return mesh, cameras
@@ -161,7 +161,7 @@ def adjusted(
         after = bundle.errors()
         if after[0] >= before[0] or after[1] > max(WORSE * before[1], 1.0):
             return mesh, cameras
-        found = bundle.mesh if details else unfolded(bundle.mesh)
+        found = unfolded_from(bundle.mesh if details else unfolded(bundle.mesh), mesh)
         if near:
             moved, still = (bundle.overlaps(one).mean() for one in (found, mesh))
             if moved < overlap - CUT and moved < still + CUT:
