@@ -61,9 +61,9 @@ CUT_AFTER = 2, 3
 """Rounds after which cells that may be object are cut into parts."""
 AGREE = 0.85
 """Share of the pictures that see a cell of the object which hold it for object."""
-MAYBE = 0.88
-"""The same of a cell that may be of the object, beside which pictures hold a pixel for object: a limb that a few
-pictures lack stays."""
+MAYBE, DOUBT = 0.88, 0.3
+"""The same of a cell that may be of the object, beside which pictures hold a pixel for object, if by this share alone: a limb
+that a few pictures lack stays, and so does a horn of the ground's colours until it is seen before others."""
 SEEN, OFTEN = 0.15, 0.5
 """Shares of all pictures that must see a cell of the object, and one that confirms a part of a mask: a few pictures look the
 same way and agree on what lies behind the object."""
@@ -273,11 +273,10 @@ def _held(smalls: Sequence[Small], shares: Sequence[np.ndarray]) -> tuple[np.nda
     pictures that see them."""
     seen, held, beside = (np.zeros(len(smalls[0].sees), np.int32) for _ in range(3))
     for small, share in zip(smalls, shares, strict=True):
-        on = share.reshape(small.shape) > 0.5
         # A cell may be wider than a limb in it, whose place cameras know to a pixel.
-        near = maximum_filter(on, 2 * ((small.wide + 1) // 2) + 1)
+        near = maximum_filter(share.reshape(small.shape) > DOUBT, 2 * ((small.wide + 1) // 2) + 1)
         seen += small.sees
-        held += small.sees & on.reshape(-1)[small.cells]
+        held += small.sees & (share > 0.5)[small.cells]
         beside += small.sees & near.reshape(-1)[small.cells]
     enough = seen >= max(SEEN * len(smalls), 2)
     return (held >= AGREE * seen) & enough, beside >= MAYBE * seen, seen / len(smalls)
