@@ -373,6 +373,18 @@ def test_needles_keep_their_length():
         assert np.ptp(found.positions[:, 1]) > 0.75 * np.ptp(mesh.positions[:, 1])
 
 
+def test_small_parts_keep_their_faces():
+    """A ball of a hundredth of the size beside another one stays a body, where it had been a tetrahedron of a quarter of its
+    size."""
+    ball, size = primitives.icosphere(3), 0.01
+    both = np.concatenate([ball.positions, size * ball.positions + (2, 0, 0)])
+    found = Mesh(both, np.concatenate([ball.faces, ball.faces + len(ball.positions)]))
+    for _ in range(2):
+        found = remesh(found, faces=1000, most_faces=1000).mesh
+    small = found.positions[found.positions[:, 0] > 1.5]
+    assert len(small) > 5 and (np.ptp(small, axis=0) > 0.8 * size).all()
+
+
 @pytest.mark.parametrize("faces", [400, 1200])
 @pytest.mark.parametrize("mesh", [ellipsoid(), primitives.torus(24, 12)], ids=["ellipsoid", "torus"])
 def test_the_shape_stays_and_faces_become_even(mesh, faces):

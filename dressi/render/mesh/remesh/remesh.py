@@ -107,8 +107,8 @@ COARSEST = 3.0
 FINEST = 0.4
 """Least target length, likewise."""
 LEAST = 20
-"""Faces that each part has, as long as all together need no more than half of them: with fewer the end of a limb that was cut
-off is flat."""
+"""Faces that are asked for each part, as long as all together need no more than half of them: with fewer the end of a limb
+that was cut off becomes a flat tetrahedron."""
 GROWTH = 0.3
 """Largest difference of the target lengths at the ends of an edge, relative to its length."""
 SMOOTHINGS, TRIES = 2, 3
