@@ -129,7 +129,7 @@ def target_lengths(
     A chord of length L deviates from a surface of curvature k by k L^2 / 8, so an even deviation asks for L ~
     1 / sqrt(k) (Dunyach et al. 2013). bending: 0 ignores curvature, 1 follows it.  detail: (V,) factors on
     the density of faces, such as the remaining error, about 1 in the mean. Lengths lie between FINEST and
-    COARSEST times the uniform one and change by at most GROWTH times the distance.
+    COARSEST times the uniform one, or below where a part would have too few faces, and change by at most GROWTH times the distance.
 
     >>> from dressi.render.mesh.primitives import icosphere
     >>> ball = icosphere(3)
@@ -151,10 +151,13 @@ def target_lengths(
         floor = 1.0 / max(float(np.linalg.norm(np.ptp(shape.positions, axis=0))), 1e-30)
         density = density * np.maximum(bend, floor) ** bending
     density, goal = density / density.mean(), float(faces)
-    parts, longest = shape.parts(), np.full(len(around), np.inf)
-    areas = np.bincount(parts, area)
-    least = min(LEAST, 0.5 * faces / len(areas))
-    longest[shape.faces] = same * np.sqrt(areas / area.sum() * faces / least)[parts, None]
+    # A part is asked for no shorter edges than it has: a sliver without area would be split without end.
+    parts, number = shape.parts(), np.zeros(len(around), np.int64)
+    number[shape.faces] = parts[:, None]
+    areas, along = np.bincount(parts, area), number[edges[:, 0]]
+    least = uniform_length(1.0, min(LEAST, faces // (2 * len(areas)))) * np.sqrt(areas)
+    longest = np.maximum(least, np.bincount(along, lengths) / np.bincount(along))
+    longest = np.where(longest > 0, longest, np.inf)[number]
     for _ in range(TRIES):
         wanted = graded(np.minimum(_for_count(density, around, same, goal), longest), edges, lengths)
         # Grading shortens edges: ask for fewer faces.
